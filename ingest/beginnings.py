@@ -4,23 +4,30 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from distributary.errors import CheckpointMismatch, NewerFormat
 from distributary.ingest.checkpoint.earlier_runs import positions_had
-from distributary.ingest.checkpoint.generation import made_anew
+from distributary.ingest.checkpoint.generation import Generation, check_same_topics, made_anew
 from distributary.ingest.commit_log.entries import Standing
 from distributary.ingest.commit_log.reading import CommitLog
+from distributary.ingest.commit_log.topics import with_partitions, with_topics
 from distributary.ingest.handover import Heritage
+from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets, Positions, Stretches, stretches_within
 from distributary.ingest.kafka.source import gone_back, lost
-from distributary.ingest.settings.groups import Route
+from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.settings.rule_book import RuleBook, TableSpec
+from distributary.ingest.source.moments import added_offsets
 from distributary.ingest.tables.known import ENTITY_PROPERTY, UPSERT_PROPERTY, TableBook, folder_of_topics
 from distributary.ingest.tables.state import TableState
 
 _log = logging.getLogger(__name__)
+
+# A topic may have thousands of partitions.
+_MOST_TOLD = 4
 
 
 def require_order(book: RuleBook, route: Route, planned: Positions, last: Positions) -> None:
@@ -121,7 +128,48 @@ def going_on(planned: Positions, earliest: Positions, last: Positions, *, record
         }
         for topic, numbers in earliest.items()
     }
-    return Standing(ends=ends, left={topic: planned[topic] for topic in planned if topic not in earliest})
+    # Partitions, too, where only some of a topic's are read now.
+    left = {
+        topic: {number: at for number, at in numbers.items() if number not in earliest.get(topic, {})}
+        for topic, numbers in planned.items()
+    }
+    return Standing(ends=ends, left={topic: numbers for topic, numbers in left.items() if numbers})
+
+
+def as_read_now(so_far: Standing, generation: Generation, kafka: KafkaCluster, source: Source) -> Standing:
+    """A log that lives, once it reads the topics and partitions that are to be read now: what came and what went is told.
+
+    Raises CheckpointMismatch where a topic that it has offsets of was made anew.
+    """
+    begin = partial(added_offsets, source.starting_offsets, kafka)
+    if so_far.ends.keys() != set(kafka.names()):
+        so_far = _with_topics(so_far, generation, kafka, begin)
+    return with_partitions(so_far, source.partitions, begin)
+
+
+def _with_topics(
+    so_far: Standing,
+    generation: Generation,
+    kafka: KafkaCluster,
+    begin: Callable[[Collection[str]], Positions],
+) -> Standing:
+    now = kafka.topic_ids()
+    check_same_topics(generation.as_of(so_far), now)
+    found = with_topics(so_far, generation.topics, now, begin)
+    for topic in sorted(found.ends.keys() - so_far.ends.keys()):
+        _log.warning("topic %s is read from here on, from %s", topic, _places(found.ends[topic]))
+    for topic in sorted(so_far.ends.keys() - found.ends.keys()):
+        _log.warning(
+            "topic %s is read no more: it was read up to before %s, and goes on there once it is among source.topics again",
+            topic,
+            _places(found.left[topic]),
+        )
+    return found
+
+
+def _places(numbers: Mapping[int, int]) -> str:
+    told = [f"offset {offset} of partition {number}" for number, offset in sorted(numbers.items())]
+    return ", ".join(told[:_MOST_TOLD]) + (", ..." if len(told) > _MOST_TOLD else "")
 
 
 def tell_back(positions: Positions, last: Positions) -> None:

@@ -52,7 +52,7 @@ from distributary.ingest.commit_log.entries import HandedOver, Owner, Rewritten,
 from distributary.ingest.commit_log.owners import Owners, Records, confirmation, heir
 from distributary.ingest.commit_log.reading import CommitLog, State
 from distributary.ingest.commit_log.writing import hand_over
-from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.kafka.offsets import Positions, highest
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.known import TableBook
@@ -306,8 +306,8 @@ class Heritage:
         forget_waiting(place_aside(checkpoint.files, self._tables.root, generation.id))
         before = generation.start
         if state.so_far is not None and state.so_far.ends:
-            reached = {**state.so_far.left, **state.so_far.ends}
-            return _without(made_anew(generation.topics, topics), reached)
+            reached = highest(state.so_far.left, state.so_far.ends)
+            return _without(made_anew(generation.as_of(state.so_far).topics, topics), reached)
         if before.after is None:
             return before.offsets
         earlier = self._take(before.after, owners, topics)
@@ -410,7 +410,7 @@ def _lack_batches(
 
 
 def _after_log(mode: StartMode, earlier: Earlier, dead: tuple[str, ...], world: World) -> Start:
-    generation = None if earlier.checkpoint is None else read_generation(earlier.checkpoint)
+    generation = None if earlier.checkpoint is None else read_generation(earlier.checkpoint, with_log=True)
     if generation is None or mode == "again":
         return Start(mode, after=earlier.owner, dead=dead)
     check_same_offsets(generation, world)

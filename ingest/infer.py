@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -14,9 +14,10 @@ from pyspark.sql.types import StructType
 from distributary.codecs.base import load_codec
 from distributary.codecs.changes_between import Changes, changes_between
 from distributary.ingest.inference import entities, topic
+from distributary.ingest.inference.bound import Looked, check_bound
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.source import TopicReader
-from distributary.ingest.schemas.hints import hinted, hints_of
+from distributary.ingest.schemas.hints import hinted, hints_of, with_hints
 from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of, schema_place
 from distributary.ingest.session import pipeline_session
@@ -24,6 +25,8 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.place import Place
 from distributary.registry.base import Schema
+
+Refresh: TypeAlias = bool | Literal["grow"]
 
 MakeSession: TypeAlias = Callable[[Settings], AbstractContextManager[SparkSession]]
 
@@ -65,7 +68,7 @@ class Inference:
 @jvm_needed()
 def infer(
     settings: Settings,
-    refresh: bool = False,
+    refresh: Refresh = False,
     sample: int | None = None,
     keep: bool = True,
     spark: SparkSession | None = None,
@@ -73,7 +76,7 @@ def infer(
     """The schema of a pipeline's JSON records, or one an entity, found by looking at them, and kept as the next version.
 
     settings  the pipeline's; its `decode.format` is one whose records name no schema
-    refresh   look at the records also where there is a version already
+    refresh   look at the records also where there is a version already, which gives way to what is found, or with "grow" grows by it
     sample    look at about so many of the newest records instead of all
     keep      whether what is found is written
     spark     the session to use; by default the process's own, or one for the moment
@@ -92,7 +95,7 @@ def infer(
 
 
 def look(
-    settings: Settings, refresh: bool, sample: int | None, make_session: MakeSession = pipeline_session
+    settings: Settings, refresh: Refresh, sample: int | None, make_session: MakeSession = pipeline_session
 ) -> Inference:
     """What there is, or with `refresh` what a look at the records finds; nothing is written."""
     location = location_of(settings.name, settings.decode, settings.storage)
@@ -126,7 +129,7 @@ class _Look:
     """What was asked for."""
 
     settings: Settings
-    refresh: bool
+    refresh: Refresh
     sample: int | None
     make_session: MakeSession
 
@@ -137,6 +140,7 @@ class _Look:
             return self._there({None: before})[0]
         with self.make_session(self.settings) as spark, connect(self.settings.source, spark) as kafka:
             found = topic.infer(self._topics(spark), self.settings.decode, kafka, self.sample)
+            found = self._grown(before, found)
         return Inferred(None, found, self._changes(before, found), is_new=before is None)
 
     def of_entities(self, location: EntitySchemas) -> tuple[Inferred, ...]:
@@ -147,6 +151,10 @@ class _Look:
         with self.make_session(self.settings) as spark, connect(self.settings.source, spark) as kafka:
             decode, route = self.settings.decode, self.settings.route
             found = entities.infer_entities(self._topics(spark), decode, route, kafka, self.sample)
+            found = {
+                entity: self._grown(before.get(schema.entity or ""), schema, entity)
+                for entity, schema in found.items()
+            }
         return tuple(
             Inferred(
                 entity,
@@ -156,6 +164,21 @@ class _Look:
             )
             for entity, schema in found.items()
         )
+
+    def _grown(self, before: Schema | None, found: Schema, entity: str | None = None) -> Schema:
+        """What is found, or where the one before is to grow that one with it: itself, as it is kept, where it has all of that.
+
+        In a session, which reads the hints. Raises ConfigError where that comes to more fields than decode.max_fields.
+        """
+        growing = load_codec(self.settings.decode.codec).capabilities.growing
+        if self.refresh != "grow" or before is None or growing is None:
+            return found
+        text = with_hints(growing.merged([before, found]).text, self.settings.decode.schema_hints)
+        if json.loads(text) == json.loads(before.text):
+            return before
+        grown = replace(found, text=text)
+        check_bound([Looked(grown, False, entity)], self.settings.decode.max_fields)
+        return grown
 
     def _topics(self, spark: SparkSession) -> TopicReader:
         return TopicReader.of(spark, self.settings.name, self.settings.source, self.settings.route)

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from distributary.ingest.bronze.rows import DAY
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.partitions import (
     column_of,
@@ -72,6 +73,8 @@ def partitioned_by(pins: Pins, folder: str, entity: str | None) -> PartitionedBy
 
 def partitions_of(pins: Pins, folder: str, entity: str | None, layout: Layout) -> tuple[str, ...]:
     """The columns that the files in a folder are told apart by, where these are those of the payload."""
+    if entity is None:
+        return (DAY,) if folder in pins.rules.tables.kept.folders else ()
     by = partitioned_by(pins, folder, entity)
     return by.columns(layout) if by else ()
 

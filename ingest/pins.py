@@ -299,6 +299,11 @@ PARTITION = "partition"
 
 COLUMNS = "columns"
 
+EXPECTATION = "expectation"
+
+EXPECTATION_DROP = "expectation_drop"
+"""In the ledger: records that do not meet an expectation of their table, where the settings have them dropped."""
+
 ERASED = "erased"
 """In the ledger: records that land nowhere, as the settings say that they were erased."""
 
@@ -314,7 +319,7 @@ TIMESTAMP_OVERFLOW = Verdict(
 
 TABLE_LIMIT = Verdict(
     "table_limit",
-    "route.max_tables is reached, the settings allow no new table, or its entity's name is too long for one, or kept for what remembers deletes",
+    "route.max_tables is reached, the settings allow no new table, or its entity's name is too long for one, or kept for what remembers deletes or keeps records as they came",
 )
 
 KILLED_WORKER = Verdict("killed_worker", "decoding this record ends the process that decodes it")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from socket import gethostname
 from typing import Any
 
@@ -27,6 +27,7 @@ from distributary.ingest.batch.sweep import sweep_drafts
 from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
 from distributary.ingest.beginnings import (
     Rereading,
+    as_read_now,
     going_on,
     placed_within,
     require_order,
@@ -52,7 +53,7 @@ from distributary.ingest.checkpoint.spark_files import SparkFiles
 from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners
 from distributary.ingest.commit_log.writing import Writer, begin
-from distributary.ingest.evolution.rules import Parking, RunRules, rules_of, with_fits, worker_policies
+from distributary.ingest.evolution.rules import RunRules
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets, Positions, highest
@@ -69,17 +70,16 @@ from distributary.ingest.kafka.source import (
 from distributary.ingest.kafka.time_overflow import ReadingAround
 from distributary.ingest.lease.holding import held
 from distributary.ingest.lease.keeper import Keeper
-from distributary.ingest.pins import Decoding, WorkerRules
 from distributary.ingest.progress import Progress
-from distributary.ingest.routing.conditions import ReadCondition, conditions_in_session
-from distributary.ingest.routing.read_ahead import ReadExpression, read_in_session
+from distributary.ingest.running.rules import conditions_of, expression_of, run_rules
 from distributary.ingest.schemas.known import SchemaBook, same_columns
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.subjects import inferred_subject, key_subjects, value_subjects
 from distributary.ingest.settings.catalog import Catalog
-from distributary.ingest.settings.groups import Decode, Route
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.source.moments import first_offsets, last_offsets
+from distributary.ingest.source.ranges import next_range, remaining
 from distributary.ingest.spark.workers import require_workers
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
@@ -106,8 +106,20 @@ class Pipeline:
     names: TableNames | None = None
 
     def records_waiting(self) -> int:
-        """How many offsets lie between where this run begins and the end of the topics, as of now."""
+        """How many offsets lie between where this run begins and where it ends: the end of the topics, as of now, unless the settings say."""
+        if self.ends is not None:
+            return remaining(self.run.log.so_far.ends, self.ends)
         return _waiting(self.kafka, self.run.log.so_far)
+
+    @cached_property
+    def ends(self) -> Positions | None:
+        """The first offset of each partition that this run reads no more, looked up once; None where it reads what comes."""
+        return last_offsets(self.settings.source.until, self.kafka)
+
+    def next_range(self) -> Offsets:
+        """What comes next before the end that this run has; nothing at the end."""
+        read = complete(self.run.log.so_far.ends, self.kafka.partitions())
+        return next_range(read, self.ends or {}, self.settings.limits.batch_rows)
 
     def batch_runner(
         self,
@@ -118,12 +130,16 @@ class Pipeline:
         on_done: Callable[[Done], None],
     ) -> BatchRunner:
         """What one query calls with its batches, with every schema pinned that is known now."""
-        schemas = self._values(progress, stop)
-        keys = self._keys(progress, stop, schemas) if self.settings.decode.key == "auto" else None
-        attempts = Attempts(self.run, schemas, self._require_same_topics, keys)
+        attempts = self.attempts(progress, stop)
         aside = place_aside(self.run.checkpoint.files, self.run.root, self.run.generation.id)
         reading = ReadingAround(self.topics, aside)
         return BatchRunner(attempts, self.finisher, self.rewriter, spark, reading, on_start, on_done)
+
+    def attempts(self, progress: Progress, stop: threading.Event) -> Attempts:
+        """What takes records to a manifest, with every schema pinned that is known now."""
+        schemas = self._values(progress, stop)
+        keys = self._keys(progress, stop, schemas) if self.settings.decode.key == "auto" else None
+        return Attempts(self.run, schemas, self._require_same_topics, keys)
 
     def _require_same_topics(self) -> None:
         check_same_topics(self.run.generation, self.kafka.topic_ids())
@@ -158,7 +174,7 @@ class Pipeline:
         """
         if self.settings.source.on_data_loss == "stop":
             return {}, []
-        start, earliest = self._next_offsets(), self.kafka.earliest_offsets()
+        start, earliest = self._next_offsets(), self._earliest()
         gone = lost(start, earliest)
         if not gone:
             return {}, []
@@ -177,14 +193,24 @@ class Pipeline:
         self._require_same_topics()
         return complete(self.run.log.so_far.ends, self.kafka.partitions())
 
-    def start(self, process: Any, spark: SparkFiles) -> StreamingQuery:
-        """The streaming query, started where the log ends; `process` is called with each batch."""
+    def _earliest(self) -> Positions:
+        """The first offset still there in each partition; the run's end where that comes before."""
+        earliest = self.kafka.earliest_offsets()
+        return earliest if self.ends is None else within(earliest, self.ends)
+
+    def require_next(self) -> Positions:
+        """Where the next batch begins. Raises CheckpointMismatch where Kafka has other records there, or none any more."""
         start = self._next_offsets()
         # Not only from where the log ends: records in the place of those that count as committed would not be brought in.
         require_not_back(highest(start, self.run.generation.start.counted()), self.kafka.ends())
         # Where a loss is recorded: what went since it was looked at ends the query, and is recorded before the next one.
         if self.settings.source.on_data_loss == "stop":
-            require_there(start, self.kafka.earliest_offsets())
+            require_there(start, self._earliest())
+        return start
+
+    def start(self, process: Any, spark: SparkFiles) -> StreamingQuery:
+        """The streaming query, started where the log ends; `process` is called with each batch."""
+        start = self.require_next()
         trigger = self.settings.trigger
         waits = 0.0 if trigger.available_now else trigger.interval_seconds
         records = self.topics.stream(self.settings.limits.batch_rows, start, waits)
@@ -208,8 +234,8 @@ def open_pipeline(
     keeper: Keeper | None = None,
 ) -> Iterator[Pipeline]:
     """The pipeline with its lease held, by `keeper`, its identity checked, and leftovers of crashes swept."""
-    expression = _expression(spark, settings.route, settings.decode)
-    conditions = conditions_in_session(spark, settings.rule_book().asked())
+    expression = expression_of(spark, settings.route, settings.decode)
+    conditions = conditions_of(spark, settings)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     root = open_files(settings.sink.root, settings.storage)
     checkpoint.make()
@@ -222,22 +248,17 @@ def open_pipeline(
         checkpoint.sweep()
         if not watched:
             _make_ready(spark, root, checkpoint)
-        columns = settings.sink.columns
         rules = run_rules(settings, expression, conditions)
-        retention = {LOG_RETENTION: log_retention(settings.sink.log_retention_days)}
-        made_with = MadeWith(
-            retention,
-            rules.workers.tables.of,
-            folder_of=folder_of_topics(settings.route),
-            by_text=settings.decode.key == "auto",
-        )
-        tables = TableBook(root, columns, spark, settings.limits.commit_threads, native, made_with)
-        heritage = Heritage(tables, native, spark, partial(_checkpoint_at, settings.storage))
+        tables = tables_of(settings, root, rules, spark, native)
+        made_with = tables.made_with
+        heritage = Heritage(tables, native, spark, partial(checkpoint_at, settings.storage))
         generation = _generation(settings, kafka, checkpoint, heritage, tables)
         tables.made_with = replace(made_with, topics=generation.world.topics)
         native.expect(lambda url: app_of(generation.id, url.rpartition("/")[2]))
-        owners = _owners(settings, checkpoint, generation, heritage)
+        owners = owners_of(settings, checkpoint, generation, heritage)
         log = _begun(settings, kafka, checkpoint, generation, lambda: heritage.complete(generation, owners))
+        generation = generation.as_of(log.so_far)
+        tables.made_with = replace(tables.made_with, topics=generation.world.topics)
         forget_waiting(place_aside(checkpoint.files, root, generation.id))
         sweep_drafts(root)
         topics = TopicReader.of(
@@ -251,12 +272,7 @@ def open_pipeline(
             log=log,
             tables=tables,
             rules=rules,
-            workers=Workers(
-                spark.sparkContext.defaultParallelism,
-                record_headers(settings.source, settings.route),
-                settings.limits.arrow_rows,
-                settings.limits.batch_files,
-            ),
+            workers=workers_of(settings, spark),
         )
         with _names(settings.catalog, spark, run) as names:
             yield Pipeline(
@@ -265,10 +281,33 @@ def open_pipeline(
                 topics=topics,
                 registry=registry,
                 kafka=kafka,
-                finisher=Finisher(columns, checkpoint, run.tables, native, generation.lineage),
+                finisher=Finisher(settings.sink.columns, checkpoint, run.tables, native, generation.lineage),
                 rewriter=Rewriter(checkpoint.log, log, run.tables, run.workers),
                 names=names,
             )
+
+
+def tables_of(
+    settings: Settings, root: Files, rules: RunRules, spark: SparkSession, native: NativeCommits
+) -> TableBook:
+    """A pipeline's tables, and what those that are made are like."""
+    made_with = MadeWith(
+        {LOG_RETENTION: log_retention(settings.sink.log_retention_days)},
+        rules.workers.tables.of,
+        folder_of=folder_of_topics(settings.route),
+        by_text=settings.decode.key == "auto",
+    )
+    return TableBook(root, settings.sink.columns, spark, settings.limits.commit_threads, native, made_with)
+
+
+def workers_of(settings: Settings, spark: SparkSession) -> Workers:
+    """The session's workers, as a pipeline uses them."""
+    return Workers(
+        spark.sparkContext.defaultParallelism,
+        record_headers(settings.source, settings.route),
+        settings.limits.arrow_rows,
+        settings.limits.batch_files,
+    )
 
 
 @contextmanager
@@ -285,43 +324,6 @@ def _names(catalog: Catalog | None, spark: SparkSession, run: Run) -> Iterator[T
         yield names
     finally:
         names.close(wait=False)
-
-
-def run_rules(
-    settings: Settings,
-    expression: ReadExpression | None = None,
-    conditions: Mapping[str, ReadCondition] | None = None,
-) -> RunRules:
-    """What the settings say of a run's batches; `expression` is what they route by, for `route.by: expression`, `conditions` are those of deletes."""
-    decode, policies, book = settings.decode, settings.policies, settings.rule_book()
-    workers = WorkerRules(
-        decoding=Decoding(
-            codec=decode.codec,
-            engine=decode.engine,
-            check=decode.check,
-            by_entity=decode.schema_per == "entity",
-            max_fields=decode.max_fields,
-            max_questions=settings.registry.max_unknown_ids,
-        ),
-        topics=settings.source.topics,
-        route=settings.route,
-        columns=settings.sink.columns,
-        policies=worker_policies(decode, policies),
-        worker_bytes=settings.limits.worker_bytes,
-        expression=expression.tree if expression else None,
-        tables=replace(with_fits(book, decode, policies), conditions=conditions or {}),
-    )
-    changes = rules_of(decode, policies, settings.route, settings.sink, expression, book)
-    return RunRules(
-        decode, workers, changes, Parking(policies.stuck_table == "park", policies.parked_batches)
-    )
-
-
-def _expression(spark: SparkSession, route: Route, decode: Decode) -> ReadExpression | None:
-    """What records are routed by, if by an expression. Raises ConfigError for one that cannot be read."""
-    if route.expression is None:
-        return None
-    return read_in_session(spark, route.expression, native=decode.engine == "arrow")
 
 
 def _generation(
@@ -345,13 +347,17 @@ def _generation(
     return born(checkpoint, settings.name, world, start)
 
 
-def _owners(settings: Settings, checkpoint: Checkpoint, generation: Generation, heritage: Heritage) -> Owners:
+def owners_of(
+    settings: Settings, checkpoint: Checkpoint, generation: Generation, heritage: Heritage
+) -> Owners:
+    """Whose the tables are, as a pipeline asks and answers."""
     me = Owner(settings.name, checkpoint.files.url, generation.id, generation.lineage)
     dead = {*generation.start.dead, *settings.confirm_dead}
     return Owners(heritage.records, me, heritage.log, dead)
 
 
-def _checkpoint_at(storage: StorageOptions, log: str) -> Checkpoint:
+def checkpoint_at(storage: StorageOptions, log: str) -> Checkpoint:
+    """The checkpoint that has a log."""
     return Checkpoint(open_files(Place.parse(log), storage))
 
 
@@ -369,14 +375,16 @@ def _begun(
         taken = take_over()
         planned = taken or old_layout.first_offsets(checkpoint) or generation.start.offsets
         if planned is None:
-            latest = settings.source.starting_offsets == "latest"
-            return Standing(ends=kafka.end_offsets() if latest else kafka.earliest_offsets())
+            return Standing(ends=first_offsets(settings.source.starting_offsets, kafka))
         last = kafka.ends()
         require_order(settings.rule_book(), settings.route, planned, last)
         records = settings.source.on_data_loss == "record"
         return going_on(planned, kafka.earliest_offsets(), last, records=records)
 
-    return begin(checkpoint.log, Process(gethostname(), os.getpid(), code_version()), first)
+    def goes_on(so_far: Standing) -> Standing:
+        return as_read_now(so_far, generation, kafka, settings.source)
+
+    return begin(checkpoint.log, Process(gethostname(), os.getpid(), code_version()), first, goes_on)
 
 
 # Kept by the session whose workers were asked, and warmed: they live as long as it does.

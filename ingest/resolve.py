@@ -11,6 +11,7 @@ from typing import Literal
 from deltalake.exceptions import DeltaError
 
 from distributary.errors import CommitImpossible, ConfigError
+from distributary.ingest.bronze.rule import KEEPS_PROPERTY
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
@@ -182,7 +183,7 @@ def _manifest(checkpoint: Checkpoint, number: int, folder: str) -> Manifest:
 
 def _made_with(settings: Settings, checkpoint: Checkpoint) -> MadeWith:
     """What a run makes tables with: rows that take the place of others need tables that were made for it."""
-    generation = read_generation(checkpoint)
+    generation = read_generation(checkpoint, with_log=True)
     return MadeWith(
         {LOG_RETENTION: log_retention(settings.sink.log_retention_days)},
         settings.rule_book().of,
@@ -202,6 +203,8 @@ def _recreate(
     schema = table.layout.columns if ours else table_schema(settings.sink.columns, table.layout)
     entity = next((entity for entity, its in manifest.entities.items() if its == folder), None)
     own, spec = {PIPELINE_PROPERTY: settings.name}, TableSpec()
+    if table.role == "bronze":
+        own[KEEPS_PROPERTY] = "true"
     if entity is not None:
         own, spec = {**own, ENTITY_PROPERTY: entity}, made_with.spec_of(entity)
     waiting = [one.table(folder) for one in manifests]

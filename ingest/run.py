@@ -17,7 +17,7 @@ from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.lease.holding import looked_for
 from distributary.ingest.lease.keeper import Keeper
-from distributary.ingest.pipeline import open_pipeline
+from distributary.ingest.pipeline import Pipeline, open_pipeline
 from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.ingest.schemas.hints import hints_of
 from distributary.ingest.schemas.inferred import SchemaLocation
@@ -78,8 +78,15 @@ def run_in(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
         own = registry or opened.enter_context(
             schemas_of(settings, session, kafka, lambda notice: watch.waiting(notice.text, 0.0))
         )
-        pipeline = opened.enter_context(open_pipeline(settings, session, own, kafka, keeper))
-        return Supervisor(pipeline, watch, stopped).run()
+        one, keepers = opened.enter_context(ExitStack()), iter([keeper])
+
+        def opened_anew() -> Pipeline:
+            one.close()
+            reading = settings.of_topics(kafka.names())
+            # One that has let go holds nothing again.
+            return one.enter_context(open_pipeline(reading, session, own, kafka, next(keepers, None)))
+
+        return Supervisor(opened_anew, watch, stopped).run()
     # It was told to stop before it began.
     return Outcome(Summary(), ())
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
-from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
@@ -29,21 +27,23 @@ from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.checkpoint.scratch import scratch_folder
 from distributary.ingest.derived.in_runs import DerivedInRuns
 from distributary.ingest.interruptible import Stopped
-from distributary.ingest.kafka.java import refused
-from distributary.ingest.kafka.java_errors import is_outage, said_by_kafka
+from distributary.ingest.kafka.client import TopicMissing
+from distributary.ingest.kafka.java_errors import is_outage
 from distributary.ingest.kafka.source import Lost
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
-from distributary.ingest.settings.groups import Budget, Failures
-from distributary.ingest.spark.error_classes import named
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.probe import were_away
+from distributary.ingest.supervision.budgets import Spending, of_outages
+from distributary.ingest.supervision.sentences import sentence
 from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.upkeep.in_runs import UpkeepInRuns
-from distributary.values import without_logins
 
 # How often the query is looked at; an error ends the wait at once.
 _LOOK_SECONDS = 0.5
+
+# How often it is looked for topics that have come to fit a pattern.
+_LOOK_FOR_TOPICS_SECONDS = 15.0
 
 # What keeps a clock right moves it by less at a time.
 _SET_BACK_SECONDS = 1.0
@@ -86,8 +86,13 @@ class Outcome:
     lost: tuple[Lost, ...] = ()
 
 
-class _ClockSetBack(Exception):
-    """The machine's clock was set back, and the query that measured by it has ended."""
+class _BeginsAnew(Exception):
+    """The query has ended for another one to begin; it says why."""
+
+
+_CLOCK = _BeginsAnew("the machine's clock was set back, so reading begins anew")
+
+_TOPICS = _BeginsAnew("other topics fit source.topics by now, so reading begins anew")
 
 
 class WallClock:
@@ -108,16 +113,22 @@ class WallClock:
 class Supervisor:
     """One run of one pipeline, through as many queries as it takes."""
 
-    def __init__(self, pipeline: Pipeline, progress: Progress, stop: threading.Event) -> None:
-        settings = pipeline.settings
-        self._pipeline, self._progress, self._stop = pipeline, progress, stop
+    def __init__(
+        self, open_pipeline: Callable[[], Pipeline], progress: Progress, stop: threading.Event
+    ) -> None:
+        """`open_pipeline` opens the pipeline, in the place of the one that it opened before, with the topics that there are then."""
+        self._open, self._pipeline = open_pipeline, open_pipeline()
+        self._progress, self._stop = progress, stop
+        settings, pipeline = self._pipeline.settings, self._pipeline
         self._failures = Spending(settings.supervisor.failures)
-        self._outages = Spending(_of_outages(settings.supervisor.failures))
+        self._outages = Spending(of_outages(settings.supervisor.failures))
         self._has_read = False
         self._evolutions = Spending(settings.supervisor.evolutions)
         self._met: tuple[tuple[str, ...], float] | None = None
         self._attempt_began = 0.0
-        self._lock, self._busy, self._held = threading.Lock(), False, False
+        self._lock, self._busy = threading.Lock(), False
+        self._held: _BeginsAnew | None = None
+        self._looked = time.monotonic()
         self._error: BaseException | None = None
         self._restarts: list[Restart] = []
         self._lost: list[Lost] = []
@@ -172,7 +183,8 @@ class Supervisor:
         self._tell(self._upkeep.told())
 
     def _is_bounded(self) -> bool:
-        return self._pipeline.settings.trigger.available_now
+        settings = self._pipeline.settings
+        return settings.trigger.available_now or settings.source.until is not None
 
     def _finished(self) -> bool:
         """Run one query to its end; whether that was the end of the run."""
@@ -183,8 +195,8 @@ class Supervisor:
             return True
         except Stopped:
             return True
-        except _ClockSetBack:
-            self._progress.waiting("the machine's clock was set back, so reading begins anew", 0.0)
+        except _BeginsAnew as why:
+            self._progress.waiting(str(why), 0.0)
             wait = 0.0
         except RestartToEvolve as evolved:
             self._met = (evolved.changes, self._attempt_began)
@@ -193,11 +205,13 @@ class Supervisor:
             spends = evolved.deployed
             wait = self._spend(self._evolutions, "evolution restarts", evolved) if spends else 0.0
         except Exception as error:
-            if not self._may_pass(error):
+            # One that fitted a pattern may be gone for good.
+            is_gone = isinstance(error, TopicMissing) and self._pipeline.kafka.look()
+            if not is_gone and not self._may_pass(error):
                 raise
             try:
                 with jvm_needed():
-                    wait = self._failed(error)
+                    wait = 0.0 if is_gone or self._pipeline.kafka.look() else self._failed(error)
             except Stopped:
                 return True
         return self._stop.wait(wait)
@@ -252,7 +266,9 @@ class Supervisor:
         return sentence(error, self._pipeline.settings.source.kafka)
 
     def _query_once(self) -> None:
-        self._error, self._partitions, self._held = None, None, False
+        self._error, self._partitions, self._held = None, None, None
+        if self._are_others():
+            self._pipeline = self._open()
         with scratch_folder() as spark:
             runner = self._pipeline.batch_runner(
                 spark, self._progress, self._stop, self._batch_began, self._batch_done
@@ -261,6 +277,9 @@ class Supervisor:
                 runner.resume()
             self._pass_over_lost(runner)
             self._partitions = self._pipeline.kafka.partitions()
+            if self._pipeline.ends is not None:
+                self._read_to_the_end(runner)
+                return
             self._watch(self._pipeline.start(self._guarded(runner), spark))
 
     def _pass_over_lost(self, runner: BatchRunner) -> None:
@@ -272,19 +291,27 @@ class Supervisor:
             for one in lost:
                 self._progress.waiting(f"{one}; the ledger tells of it", 0.0)
 
+    def _read_to_the_end(self, runner: BatchRunner) -> None:
+        """Batch by batch, up to the very offsets: a stream of Spark's knows no end."""
+        self._pipeline.require_next()
+        self._progress.reading()
+        self._has_read = True
+        while offsets := self._pipeline.next_range():
+            with self._batch_under_way():
+                runner.read(offsets)
+
     def _watch(self, query: StreamingQuery) -> None:
         """Until the query ends."""
         self._progress.reading()
         self._has_read = True
-        clock, set_back = WallClock(), False
+        clock, anew = WallClock(), None
         try:
             while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type] # it takes fractions too
                 if self._stop.is_set() and self._no_batch_under_way():
                     query.stop()
                 elif not self._is_bounded():
-                    # By it Spark tells how long records that fill no batch have waited: they would for as long as it was set back.
-                    set_back = clock.was_set_back() or set_back
-                    if set_back and self._hold_batches():
+                    anew = anew or self._why_anew(clock)
+                    if anew is not None and self._hold_batches(anew):
                         query.stop()
                     self._upkeep.look()
                     # Where no records come no batch would tell, and what fails is to be mended.
@@ -298,8 +325,22 @@ class Supervisor:
             _stop_quietly(query)
         if self._error is not None:
             raise self._error
-        if self._held and not self._stop.is_set():
-            raise _ClockSetBack
+        if self._held is not None and not self._stop.is_set():
+            raise self._held
+
+    def _why_anew(self, clock: WallClock) -> _BeginsAnew | None:
+        """Why another query is to begin, as soon as no batch is under way."""
+        # By it Spark tells how long records that fill no batch have waited: they would for as long as it was set back.
+        if clock.was_set_back():
+            return _CLOCK
+        if time.monotonic() - self._looked > _LOOK_FOR_TOPICS_SECONDS:
+            self._pipeline.kafka.look()
+            self._looked = time.monotonic()
+        return _TOPICS if self._are_others() else None
+
+    def _are_others(self) -> bool:
+        """Whether other topics are to be read than the pipeline was opened with."""
+        return self._pipeline.kafka.names() != self._pipeline.settings.source.topics
 
     def _guarded(self, runner: BatchRunner) -> object:
         def process(records: DataFrame, batch_id: int) -> None:
@@ -318,8 +359,8 @@ class Supervisor:
         with self._lock:
             if self._stop.is_set():
                 raise Stopped
-            if self._held:
-                raise _ClockSetBack
+            if self._held is not None:
+                raise self._held
             self._busy = True
         try:
             yield
@@ -331,11 +372,11 @@ class Supervisor:
         with self._lock:
             return not self._busy
 
-    def _hold_batches(self) -> bool:
+    def _hold_batches(self, why: _BeginsAnew) -> bool:
         """Have no batch begin any more, unless one is under way; whether none is."""
         with self._lock:
-            self._held = not self._busy
-            return self._held
+            self._held = None if self._busy else why
+            return self._held is not None
 
     def _batch_began(self, batch_id: int) -> None:
         self._attempt_began = time.time()
@@ -386,61 +427,3 @@ def _stop_quietly(query: StreamingQuery) -> None:
         query.stop()
     except Exception:  # noqa: BLE001 the JVM may be gone; what went wrong is already known
         return
-
-
-def sentence(error: BaseException, kafka: Mapping[str, str]) -> str:
-    """An error's first line; of Spark's the class alone, as its words quote rows, and what Kafka's client says: --debug has the rest.
-
-    `kafka` are the client's options, whose secrets are not told.
-    """
-    if isinstance(error, DistributaryError):
-        return str(error).strip()
-    if why := named(error):
-        if denied := _denied(error, kafka):
-            return denied
-        said = said_by_kafka(error, kafka)
-        return f"Spark failed: {why}{f' ({said})' if said else ''}; --debug shows all"
-    return without_logins(f"{type(error).__name__}: {error}".splitlines()[0])[:500]
-
-
-def _denied(error: BaseException, kafka: Mapping[str, str]) -> str:
-    """Which credential the brokers do not accept, if that is what an error of Spark's came of; empty otherwise."""
-    try:
-        return str(refused(error, kafka) or "")
-    except (Py4JError, OSError):
-        # The JVM is gone.
-        return ""
-
-
-# However few failures a run may have: an outage that is over when it is noticed is met once by each query under way.
-_FEWEST_OUTAGES = 5
-
-
-def _of_outages(failures: Failures) -> Failures:
-    return failures.model_copy(update={"max": max(failures.max, _FEWEST_OUTAGES)})
-
-
-# More would be too large for a float; no wait is that long.
-_MOST_DOUBLINGS = 100
-
-
-class Spending:
-    """One budget being spent. Failures and evolutions have one each, so that neither eats the other's."""
-
-    def __init__(self, budget: Budget, clock: Callable[[], float] = time.monotonic) -> None:
-        self._budget, self._clock = budget, clock
-        self._times: deque[float] = deque()
-
-    def spend(self) -> float | None:
-        """Count one more: the seconds to wait before going on, or None when the budget is spent."""
-        now = self._clock()
-        while self._times and now - self._times[0] > self._budget.window_seconds:
-            self._times.popleft()
-        self._times.append(now)
-        if len(self._times) > self._budget.max:
-            return None
-        doubled = self._budget.first_wait_seconds * 2.0 ** min(len(self._times) - 1, _MOST_DOUBLINGS)
-        return min(doubled, self._budget.longest_wait_seconds)
-
-    def __str__(self) -> str:
-        return f"{len(self._times)} within {self._budget.window_seconds:g} s, {self._budget.max} allowed"

@@ -27,8 +27,13 @@ _ROW = "a row of a table: a field a column"
 _FILE = "what a file of the checkpoint holds: a field a name there"
 _PUBLIC = "users call it, or read it, by these names"
 _MANY = "its parts have no names of their own yet"
+_OPTIONS = "the options of a command, which users call by these names"
 MAY_HAVE_MORE: Mapping[str, str] = {
     "src/distributary/functions.py decode": _PUBLIC,
+    "src/distributary/commands/quarantine/looking.py list_": _OPTIONS,
+    "src/distributary/commands/quarantine/looking.py show": _OPTIONS,
+    "src/distributary/commands/quarantine/changing.py replay": _OPTIONS,
+    "src/distributary/commands/quarantine/changing.py purge": _OPTIONS,
     "codecs/avro/types/schema.py AvroType": _MANY,
     "ingest/checkpoint/change_log.py TableChange": _FILE,
     "ingest/checkpoint/manifest.py Manifest": _FILE,

@@ -21,6 +21,8 @@ from distributary.ingest.batch.parking import RunsParkedTables
 from distributary.ingest.batch.passes import Settled, Settling, Workers, planned_changes
 from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.batch.waiting_records import place_aside
+from distributary.ingest.bronze import rows as bronze
+from distributary.ingest.bronze.rule import ALREADY
 from distributary.ingest.checkpoint.change_log import ChangeLog, LoggedChange, TableChange
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
@@ -188,7 +190,7 @@ class Attempts:
         started, run = datetime.now(timezone.utc), self.run
         run.parked.require_room()
         run.parked.leave_alone()
-        batch_id, before = run.log.next, self._before(last)
+        batch_id, before = run.log.next, self.before(last)
         number = run.memory.begun(batch_id)
         settled = self._settle(records, batch_id, offsets, before)
         lost = self._lost(settled, offsets) if gone else 0
@@ -197,7 +199,7 @@ class Attempts:
         # All records were read by now: those of a topic that is made anew from here on are in a later batch.
         self.still_as_read()
         # Of tables that this run has not written to, so that none is made, or changed, that is another's.
-        run.owners.claim(settled.layouts)
+        run.owners.claim([*settled.layouts, *settled.kept])
         planned = planned_changes(settled, before.known)
         told = run.retellings.wanted(
             {folder: before.known[folder].entity for folder in settled.layouts if folder in before.known}
@@ -236,6 +238,8 @@ class Attempts:
         join_spans(counts.spans, had)
         found = sum(span.count for span in had.values())
         counts.already += found
+        if settled.pins.rules.tables.kept:
+            counts.kept[ALREADY] += found
         return sum(end - first for ranges in offsets.values() for first, end in ranges.values()) - found
 
     def first_pins(self, batch_id: int, offsets: Offsets, before: Before, room: int = 0) -> Pins:
@@ -262,7 +266,7 @@ class Attempts:
                 grow=growth.adds,
                 widen=growth.widens,
                 admitted=frozenset(),
-                denied=frozenset(),
+                denied=run.rules.workers.tables.kept.folders,
                 new_tables=room,
             ),
             keys=self._first_keys(),
@@ -279,7 +283,8 @@ class Attempts:
         there = {key: folders for key, folders in self.run.memory.vetoed.items() if key in known}
         return [one for one in vetoes.of(there, before.met) if not one.stops]
 
-    def _before(self, last: Manifest | None) -> Before:
+    def before(self, last: Manifest | None) -> Before:
+        """What there is before the batch after `last`."""
         run = self.run
         entities = (
             dict(last.entities)
@@ -335,6 +340,7 @@ class Attempts:
             _log.warning(
                 "table %s is not there, and is made: no delete of before this batch is remembered", name
             )
+        kept |= changer.lacking(dict.fromkeys(settled.kept, bronze.LAYOUT))
         if not (planned or told or kept) and newest == batch_id - 1 and run.memory.is_first(batch_id):
             return []  # no attempt before this one had records from here on
         after = NONE if newest is None else newest

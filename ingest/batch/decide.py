@@ -14,6 +14,8 @@ import pyarrow as pa
 from distributary.codecs.base import load_codec
 from distributary.errors import PolicyStopped
 from distributary.ingest.batch.passes import Settled
+from distributary.ingest.bronze import rows as bronze
+from distributary.ingest.bronze.rule import ALREADY
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.change_log import LoggedChange
 from distributary.ingest.checkpoint.generation import Generation
@@ -109,27 +111,7 @@ def decide(pipeline: str, generation: Generation, tables: TableBook, decision: D
 
     Raises SumsDisagree before anything is visible.
     """
-    report = decision.settled.report
-    events, entities = _event_tables(generation, tables, decision), _entities(decision)
-    manifest = Manifest(
-        batch_id=decision.batch_id,
-        generation=generation.id,
-        created_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
-        code_version=code_version(),
-        offsets=decision.offsets,
-        pins=_pins(generation, decision),
-        entities=entities,
-        tables=(*events, *_quarantine(generation, decision)),
-        counts=Counts(
-            read=_read(report.counts.spans),
-            rows=dict(report.counts.rows),
-            quarantined=dict(report.counts.quarantined),
-            dropped=dict(report.counts.dropped),
-            already=report.counts.already,
-        ),
-        met=carried_on(decision.before.met, report.sightings.met, set(entities.values())),
-    )
-    check_sums(manifest)
+    manifest = draft(generation, tables, decision)
     whole = _with_ledger(pipeline, generation, tables, manifest, decision)
     # A manifest that is there has all its files.
     tables.root.sync(
@@ -140,6 +122,34 @@ def decide(pipeline: str, generation: Generation, tables: TableBook, decision: D
         for file in files
     )
     return whole
+
+
+def draft(generation: Generation, tables: TableBook, decision: Decision) -> Manifest:
+    """The manifest without what the ledger gets. Raises SumsDisagree."""
+    report = decision.settled.report
+    events, entities = _event_tables(generation, tables, decision), _entities(decision)
+    manifest = Manifest(
+        batch_id=decision.batch_id,
+        generation=generation.id,
+        created_at=datetime.now(timezone.utc).isoformat(timespec="milliseconds"),
+        code_version=code_version(),
+        offsets=decision.offsets,
+        pins=_pins(generation, decision),
+        entities=entities,
+        tables=(*events, *_bronze(generation, tables, decision), *_quarantine(generation, decision)),
+        counts=Counts(
+            read=_read(report.counts.spans),
+            rows=dict(report.counts.rows),
+            quarantined=dict(report.counts.quarantined),
+            dropped=dict(report.counts.dropped),
+            already=report.counts.already,
+            expected=_expected(report.counts.expected),
+            kept=dict(report.counts.kept),
+        ),
+        met=carried_on(decision.before.met, report.sightings.met, set(entities.values())),
+    )
+    check_sums(manifest)
+    return manifest
 
 
 def _event_tables(generation: Generation, tables: TableBook, decision: Decision) -> list[TableFiles]:
@@ -192,8 +202,26 @@ def _require_mark(mark: str | None, layout: Layout, folder: str) -> None:
         )
 
 
+def _bronze(generation: Generation, tables: TableBook, decision: Decision) -> list[TableFiles]:
+    states, found = tables.states(decision.settled.kept), list[TableFiles]()
+    for folder in decision.settled.kept:
+        files = [one.file for one in decision.settled.report.files.written if one.file.table == folder]
+        own = TableFiles(
+            folder,
+            "bronze",
+            # Whose name it is nobody knows but the settings, who may say another one by tomorrow.
+            generation.app_id("events"),
+            bronze.LAYOUT,
+            folder not in states or states[folder].native,
+            tuple(sorted(files, key=lambda file: file.name)),
+        )
+        found.append(own)
+    return found
+
+
 def _quarantine(generation: Generation, decision: Decision) -> list[TableFiles]:
-    files = [written.file for written in decision.settled.report.files.written if written.entity is None]
+    written = decision.settled.report.files.written
+    files = [one.file for one in written if one.file.table == QUARANTINE_TABLE]
     return [_own(generation, QUARANTINE_TABLE, "quarantine", QUARANTINE_SCHEMA, files)] if files else []
 
 
@@ -237,6 +265,7 @@ def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRo
         rows_quarantined=sum(counts.quarantined.values()),
         rows_dropped=sum(counts.dropped.values()),
         rows_already=counts.already,
+        rows_kept=_kept(counts) if decision.settled.pins.rules.tables.kept else None,
         rows_by_reason={**counts.quarantined, **counts.dropped, **_lost(decision.attempt)},
         tables=len(counts.rows),
         files=len(files),
@@ -246,9 +275,14 @@ def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRo
         schema_ids=sorted(decision.settled.report.counts.decoded),
         unknown_fields=by_schema(decision.settled.report.sightings.unknown),
         requests=_requests(decision),
+        expectations=counts.expected or None,
         # Of the others their commits tell.
         **(dict.fromkeys(MERGED_ROWS, 0) if decision.settled.pins.rules.tables.upserts else {}),
     )
+
+
+def _kept(counts: Counts) -> int:
+    return sum(rows for folder, rows in counts.kept.items() if folder != ALREADY)
 
 
 def _lost(attempt: Attempt) -> dict[str, int]:
@@ -287,6 +321,13 @@ def _entities(decision: Decision) -> dict[str, str]:
             known[written.entity] = written.table
             folders.add(written.table)
     return known
+
+
+def _expected(counted: Mapping[tuple[str, str, bool], int]) -> dict[str, dict[str, tuple[int, int]]]:
+    found: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
+    for table, name in sorted({(table, name) for table, name, _ in counted}):
+        found[table][name] = (counted.get((table, name, True), 0), counted.get((table, name, False), 0))
+    return dict(found)
 
 
 def _read(spans: Spans) -> dict[str, dict[int, SpanRead]]:

@@ -44,7 +44,7 @@ from distributary.ingest.tables.transaction import (
 _MOST_TIMES = 3
 
 # Committed one after the other: the row in the batch ledger comes last and so says that all tables are complete.
-_ORDER = (("events", "quarantine"), ("changes",), ("batches",))
+_ORDER = (("events", "bronze", "quarantine"), ("changes",), ("batches",))
 
 
 def commit_metadata(manifest: Manifest, lineage: str) -> dict[str, str]:
@@ -117,7 +117,7 @@ class Finisher:
             if table.role == "batches":
                 told = commit_metadata(manifest, self._lineage)
                 transaction = Transaction(table.app_id, manifest.batch_id, told)
-                self._tables.require_in(self._table_commit(table, transaction, fresh=False))
+                self._tables.require_in(self.table_commit(table, transaction, fresh=False))
 
     def may_lack(self, batch_id: int) -> bool:
         """Whether the user decided that the ledger goes without this batch's row."""
@@ -238,7 +238,9 @@ class Finisher:
                 for table in manifest.tables
                 if table.role in roles and table.folder not in skipped | waits
             ]
-            done += self._commit_or_park(commits, spark, parked)
+            # What is nobody's is never parked, whatever its commits are called by.
+            may_park = frozenset(table.folder for table in manifest.tables if table.role == "events")
+            done += self._commit_or_park(commits, spark, parked, may_park)
         if not fresh and (parked is None or not parked.waiting(manifest.batch_id)):
             self._stuck.clear(manifest.batch_id)
 
@@ -299,16 +301,19 @@ class Finisher:
         }
 
     def _commit_or_park(
-        self, commits: Sequence[TableCommit], spark: SparkSession | None, parked: ParkedTables | None
+        self,
+        commits: Sequence[TableCommit],
+        spark: SparkSession | None,
+        parked: ParkedTables | None,
+        may_park: frozenset[str],
     ) -> Sequence[TableCommit]:
-        """Those of these commits that were made."""
+        """Those of these commits that were made; only tables that `may_park` are parked."""
         while True:
             try:
                 self._commit(commits, spark)
                 return commits
             except CommitImpossible as error:
-                events = {commit.table for commit in commits if commit.app_id.endswith("/events")}
-                if parked is None or not (error.tables and events.issuperset(error.tables)):
+                if parked is None or not (error.tables and may_park.issuperset(error.tables)):
                     raise
                 _require_files([commit for commit in commits if commit.table in error.tables], error, parked)
                 if not parked.park(commits[0].batch_id, error):
@@ -322,7 +327,9 @@ class Finisher:
         told = commit_metadata(manifest, self._lineage)
         if table.merging is not None and not fresh:
             table = replace(table, merging=self._as_said_now(table.merging, manifest, table.folder))
-        return self._table_commit(table, Transaction(table.app_id, manifest.batch_id, told, before), fresh)
+        return self.table_commit(
+            table, Transaction(table.app_id, manifest.batch_id, told, before), fresh=fresh
+        )
 
     def _as_said_now(self, merging: Merging, manifest: Manifest, folder: str) -> Merging:
         """What becomes of keys that moved may be said after a batch was decided, which would stop each run otherwise."""
@@ -346,7 +353,8 @@ class Finisher:
             self._stuck.write(commits[0].batch_id, error)
             raise
 
-    def _table_commit(self, table: TableFiles, transaction: Transaction, fresh: bool) -> TableCommit:
+    def table_commit(self, table: TableFiles, transaction: Transaction, *, fresh: bool) -> TableCommit:
+        """What becomes part of a table, by which transaction."""
         ours = table.role != "events"
         schema = table.layout.columns if ours else table_schema(self._columns, table.layout)
         return TableCommit(

@@ -14,6 +14,7 @@ from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.batch.spark_decode import spark_decoded
 from distributary.ingest.batch.waiting_records import emptied, waiting_records
 from distributary.ingest.batch.written_layouts import layouts
+from distributary.ingest.bronze.rule import ALREADY
 from distributary.ingest.columns.growth import Change, changes
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.kafka.portions import ROWS_AT_ONCE, Portions, large_kept_back, unbounded
@@ -45,6 +46,11 @@ class Settled:
     pins: Pins
     layouts: Mapping[str, Layout]
     touched: frozenset[str] = frozenset()
+
+    @property
+    def kept(self) -> list[str]:
+        """The folders of the tables that it has records as they came for."""
+        return sorted(self.report.counts.kept.keys() - {ALREADY})
 
 
 @dataclass(frozen=True, slots=True)

@@ -91,6 +91,9 @@ class Rewriter:
         self, manifest: Manifest, records: DataFrame, pins: Pins, lost: Mapping[str, TableFiles]
     ) -> RewrittenFiles:
         replayed = decisions.from_manifest(manifest, pins)
+        _require_headers(manifest, replayed, records)
+        # Topics may have come and gone since.
+        replayed = replace(replayed, rules=replace(replayed.rules, topics=tuple(manifest.offsets)))
         report = self._workers.run(self._workers.columns(records, replayed), replayed)
         discard(pins.batch.root, report, keep=lost.__contains__)
         found = {
@@ -113,7 +116,8 @@ def _check_schemas(manifest: Manifest, pins: Pins, lost: Mapping[str, TableFiles
     concerned = [
         folder
         for folder, table in lost.items()
-        # Whatever cannot be decoded would come to quarantine, and a key's text may be in every table.
+        # Whatever cannot be decoded would come to quarantine, and a key's text may be in every table but of records as they came.
+        if table.role != "bronze"
         if keys
         or values.intersection(
             values if table.role == "quarantine" else manifest.met.get(table.folder, values)
@@ -128,6 +132,16 @@ def _check_schemas(manifest: Manifest, pins: Pins, lost: Mapping[str, TableFiles
         )
 
 
+def _require_headers(manifest: Manifest, pins: Pins, records: DataFrame) -> None:
+    """Raises CheckpointMismatch where files had headers of records, which are not read any more."""
+    if pins.rules.tables.beside.every_header and "headers" not in records.columns:
+        what = "`bronze`" if pins.rules.tables.kept else "`policies.quarantine_headers`"
+        raise CheckpointMismatch(
+            f"batch {manifest.batch_id}: files are gone and are to be written again with headers of records, and {what} is in the settings no "
+            "more: give it back until that batch is done, or restore the files"
+        )
+
+
 def _with_files(manifest: Manifest, files: RewrittenFiles) -> Manifest:
     return replace(manifest, tables=tuple(table.with_parts(files) for table in manifest.tables))
 
@@ -138,7 +152,7 @@ def _rows(files: Iterable[DataFile]) -> int:
 
 def _lost(tables: TableBook, table: TableFiles, batch_id: int) -> list[str]:
     """The folders of which files are gone that the table has yet to take: Spark's writer takes rows over into files of its own."""
-    if table.role not in ("events", "quarantine"):
+    if table.role not in ("events", "quarantine", "bronze"):
         return []
     gone = [folder for folder, files in table.parts.items() if not _are_there(tables, folder, files)]
     if not gone or is_in(tables.newest_batch(table.folder, table.app_id), batch_id):

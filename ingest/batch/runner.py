@@ -83,7 +83,8 @@ class BatchRunner:
         if is_new and self._last is not None:
             # The next batch would open all of them in any case.
             # What is parked is held against the log where what waits for it is brought in.
-            asked = {*RESERVED_TABLES, *self._last.entities.values()} - run.parked.folders
+            asked = {*RESERVED_TABLES, *self._last.keeping, *self._last.entities.values()}
+            asked -= run.parked.folders
             newest = self._require_not_ahead(asked - {BATCHES_TABLE})
             lacking = self.finisher.lacks(self._last, newest, mended)
         if self._last is not None and batch is not None and run.log.settled < batch.number:
@@ -106,6 +107,10 @@ class BatchRunner:
         offsets = batch_offsets(self.spark, spark_batch)
         if not _is_empty(offsets):  # Spark begins each query with a batch, whether anything is new or not
             self._through(records, offsets)
+
+    def read(self, offsets: Offsets) -> None:
+        """Have a batch of exactly these offsets, which come next. Raises what a batch raises."""
+        self._through(self.reading.range(offsets), offsets)
 
     def pass_over(self, lost: Offsets) -> None:
         """Have a batch of no records for offsets that come next and that Kafka has no more, each partition's: so log and ledger tell of them.

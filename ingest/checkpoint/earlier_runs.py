@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
+from distributary.ingest.bronze.rule import KEEPS_PROPERTY
 from distributary.ingest.checkpoint.generation import Start, app_of
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.offset_spans import stretches_of
@@ -159,7 +160,9 @@ def after_lineage(
     already: dict[str, Positions] = {}
     placed: list[pa.Table] = []
     for commit in beyond:
-        found = _records(files_at(root), commit, columns or Columns())
+        # It has all of a batch or nothing, and says nothing of where else a record is.
+        keeps = _keeps(files_at(root), commit.table)
+        found = None if keeps else _records(files_at(root), commit, columns or Columns())
         if found is None:
             already[commit.table] = highest(already.get(commit.table, {}), ends(commit.offsets))
         else:
@@ -190,6 +193,14 @@ def positions_had(root: At, generations: Mapping[str, AbstractSet[str]]) -> dict
         own = [reached[one] for one in sorted(mine & reached.keys())]
         found[folder] = highest(*own, *(ends(commit.offsets) for commit in commits))
     return found
+
+
+def _keeps(root: Files, table: str) -> bool:
+    """Whether a table keeps records as they came. Raises OSError where that cannot be told just now."""
+    try:
+        return KEEPS_PROPERTY in opened(root.below(table)).metadata().configuration
+    except DeltaError:
+        return False
 
 
 def _records(root: Files, commit: EarlierCommit, columns: Columns) -> pa.Table | None:

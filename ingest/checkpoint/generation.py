@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any, Literal, get_args
 
@@ -14,7 +14,7 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
 from distributary.ingest.checkpoint.manifest import role_of
-from distributary.ingest.commit_log.entries import Owner
+from distributary.ingest.commit_log.entries import Owner, Standing
 from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.kafka.client import topic_id
 from distributary.ingest.kafka.cluster import UNKNOWN
@@ -33,6 +33,9 @@ from distributary.ingest.settings.groups import Decode, Route, Sink, Source
 BEFORE_THE_LOG, WITHOUT_PLACED, FORMAT = 1, 2, 3
 
 StartMode = Literal["resume", "from_tables", "again"]
+
+# Kept for versions that refuse others: a log takes topics up, and leaves them.
+_TOPICS = "source.topics"
 
 _NEW_CHECKPOINT = "give this pipeline a new checkpoint"
 
@@ -93,7 +96,7 @@ def fingerprint(source: Source, route: Route, decode: Decode, sink: Sink) -> dic
     if route.expression is None:
         del routed["route.expression"]
     return {
-        "source.topics": sorted(source.topics),
+        _TOPICS: sorted(source.topics),
         **routed,
         "decode.format": decode.format,
         "sink.root": str(sink.root),
@@ -128,6 +131,15 @@ class Generation:
         """Each topic that this reading has offsets of, read now or left, and its UUID."""
         return {**self.start.left, **self.world.topics}
 
+    def as_of(self, so_far: Standing | None) -> Generation:
+        """The same with the topics that its log reads by now, and those that it has left."""
+        if so_far is None or not so_far.ends:
+            return self
+        known = {**self.topics, **so_far.topics}
+        reads = {name: uuid for name, uuid in known.items() if name in so_far.ends}
+        left = {name: uuid for name, uuid in known.items() if name not in so_far.ends}
+        return replace(self, world=replace(self.world, topics=reads), start=replace(self.start, left=left))
+
     def app_id(self, role: str) -> str:
         """The application id of a table's transactions."""
         return f"{self.id}/{role}"
@@ -150,14 +162,18 @@ def born(checkpoint: Checkpoint, pipeline: str, world: World, start: Start | Non
     return generation
 
 
-def read_generation(checkpoint: Checkpoint) -> Generation | None:
-    """The generation that lives here; None in a new checkpoint. Raises CheckpointMismatch if its file is broken."""
+def read_generation(checkpoint: Checkpoint, *, with_log: bool = False) -> Generation | None:
+    """The generation that lives here, as it was born, or with the topics that its log reads by now; None in a new checkpoint.
+
+    Raises CheckpointMismatch if its file is broken, or the log is.
+    """
     try:
         where = f"{checkpoint}/{GENERATION}"
         with undamaged(where):
             value = json.loads(checkpoint.files.read(GENERATION))
             require_readable(where, int(value["format"]), FORMAT)
-            return _from_json(value)
+            generation = _from_json(value)
+        return generation.as_of(checkpoint.log.state().so_far) if with_log else generation
     except FileNotFoundError:
         return None
 
@@ -169,7 +185,7 @@ def check_same_world(generation: Generation, world: World) -> None:
         generation,
         [
             *_other_cluster(before.cluster_id, now.cluster_id),
-            *_other_topics(before.topics, now.topics),
+            *_made_anew(generation.topics, now.topics),
             *_other_settings(before.fingerprint, now.fingerprint),
         ],
     )
@@ -177,7 +193,7 @@ def check_same_world(generation: Generation, world: World) -> None:
 
 def check_same_topics(generation: Generation, topics: Mapping[str, str]) -> None:
     """Raises CheckpointMismatch, naming each topic, where one of them was made anew since; `topics` is name -> UUID as of now."""
-    _refuse(generation, _other_topics(generation.world.topics, topics))
+    _refuse(generation, _made_anew(generation.topics, topics))
 
 
 def check_same_offsets(generation: Generation, world: World) -> None:
@@ -207,16 +223,6 @@ def _other_cluster(before: str, now: str) -> list[str]:
     return [sentence]
 
 
-def _other_topics(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    found = []
-    if set(before) != set(now):
-        found.append(
-            f"source.topics was {', '.join(sorted(before))} and is {', '.join(sorted(now))}. "
-            f"Put it back, or {_NEW_CHECKPOINT} with `start: from_tables`"
-        )
-    return found + _made_anew(before, now)
-
-
 def _made_anew(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     return [
         f"topic {name!r} was made anew: its id was {before[name]} and is {now[name]}, so the offsets kept here count "
@@ -239,7 +245,7 @@ def _other_settings(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[s
     return [
         f"the setting {name} was {_shown(before, name)} and is {_shown(now, name)}. Put it back, or {_NEW_CHECKPOINT} "
         "(with `start: from_tables` if the tables stay the same)"
-        for name in sorted({*before, *now})
+        for name in sorted({*before, *now} - {_TOPICS})
         if _compared(before, name) != _compared(now, name)
     ]
 

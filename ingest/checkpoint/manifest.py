@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
@@ -15,7 +15,7 @@ from distributary.ingest.parquet.data_file import DataFile, partitions_of
 from distributary.ingest.settings.upserts import Moved, Update
 from distributary.registry.base import SchemaRef
 
-Role = Literal["events", "quarantine", "batches", "changes"]
+Role = Literal["events", "quarantine", "batches", "changes", "bronze"]
 
 ROLES: tuple[Role, ...] = get_args(Role)
 
@@ -28,7 +28,7 @@ _OWN: Mapping[str, Role] = {
 
 
 def role_of(folder: str) -> Role:
-    """What a table is to a pipeline, by its folder."""
+    """As what a pipeline commits to a table, by its folder: to those that keep records as they came as to those of entities."""
     return _OWN.get(folder, "events")
 
 
@@ -143,6 +143,8 @@ class Counts:
     quarantined  rows sent to quarantine, by reason
     dropped      rows dropped because the settings say so, by reason
     already      rows left out because an earlier checkpoint committed them
+    expected     per table's folder and expectation, how many records met it, and how many did not
+    kept         records as they came, by the folder of the table that keeps them; those that an earlier checkpoint kept by `ALREADY`
     """
 
     read: Mapping[str, Mapping[int, SpanRead]]
@@ -150,6 +152,8 @@ class Counts:
     quarantined: Mapping[str, int] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     already: int = 0
+    expected: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def total_read(self) -> int:
@@ -188,6 +192,11 @@ class Manifest:
         """The names of all its files; no two files of ours share one."""
         parts = (files for table in self.tables for files in table.parts.values())
         return frozenset(file.name for files in parts for file in files)
+
+    @property
+    def keeping(self) -> frozenset[str]:
+        """The folders of the tables that it has records as they came for."""
+        return frozenset(table.folder for table in self.tables if table.role == "bronze")
 
     @property
     def gaps(self) -> dict[str, dict[int, int]]:

@@ -29,8 +29,10 @@ from distributary.registry.base import schema_ref
 # Those that read `ADDED` alone would add rows that are to take the place of others; those that read up to `WHOLE` would have rows set
 # columns that their schema does not have, and would pass over deletes. Those that read up to `DELETED` would put files into no partition,
 # those that read up to `PARTITIONED` such of rows that take the place of others, and those that read up to `MOVED` would have rows take the
-# place of others that are to stay. Those that read up to `KEPT` would write files again with what a rule keeps from its tables.
-ADDED, WHOLE, DELETED, PARTITIONED, MOVED, KEPT, FORMAT = 1, 2, 3, 4, 5, 6, 7
+# place of others that are to stay. Those that read up to `KEPT` would write files again with what a rule keeps from its tables,
+# those that read up to `SHAPED` with records that do not meet what their table expects, and those that read up to `EXPECTING` know no
+# table of records as they came.
+ADDED, WHOLE, DELETED, PARTITIONED, MOVED, KEPT, SHAPED, EXPECTING, FORMAT = 1, 2, 3, 4, 5, 6, 7, 8, 9
 
 # Per table's folder, files that take the place of lost ones.
 RewrittenFiles = Mapping[str, tuple[DataFile, ...]]
@@ -83,8 +85,10 @@ def from_json(value: Mapping[str, Any]) -> Manifest:
 
 
 def _format(tables: Sequence[TableFiles], pins: BatchPins) -> int:
-    if pins.decisions.get("rules", {}).get("columns"):
-        return FORMAT
+    rules = pins.decisions.get("rules", {})
+    newest = (("bronze", FORMAT), ("expects", EXPECTING), ("columns", SHAPED))
+    if (found := next((number for name, number in newest if rules.get(name)), None)) is not None:
+        return found
     if any(table.merging is not None and table.merging.history is not None for table in tables):
         return KEPT
     if any(table.partitions and table.merging is not None for table in tables):
@@ -211,6 +215,8 @@ def _counts_to_json(counts: Counts) -> dict[str, Any]:
         "quarantined": dict(counts.quarantined),
         "dropped": dict(counts.dropped),
         "already": counts.already,
+        **({"expected": {of: dict(told) for of, told in counts.expected.items()}} if counts.expected else {}),
+        **({"kept": dict(counts.kept)} if counts.kept else {}),
     }
 
 
@@ -219,4 +225,16 @@ def _counts_from_json(value: dict[str, Any]) -> Counts:
         topic: {int(number): SpanRead(*span) for number, span in spans.items()}
         for topic, spans in value["read"].items()
     }
-    return Counts(read, value["rows"], value["quarantined"], value["dropped"], value["already"])
+    expected = {
+        table: {name: tuple(counts) for name, counts in told.items()}
+        for table, told in value.get("expected", {}).items()
+    }
+    return Counts(
+        read,
+        value["rows"],
+        value["quarantined"],
+        value["dropped"],
+        value["already"],
+        expected=expected,
+        kept=value.get("kept", {}),
+    )

@@ -8,8 +8,10 @@ from typing import Any
 
 from distributary.codecs.base import CodecName, Enveloped
 from distributary.errors import CheckpointMismatch
+from distributary.ingest.bronze.rule import AsTheyCame
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.columns.clustering import ClusterBy
+from distributary.ingest.expectations.given import Expectation
 from distributary.ingest.kafka.offsets import stretches_from_json, stretches_to_json
 from distributary.ingest.pins import (
     PinnedKeys,
@@ -63,7 +65,9 @@ def to_json(pins: Pins) -> dict[str, Any]:
             **_partitions_to_json(pins.rules.tables),
             **_clusters_to_json(pins.rules.tables),
             **_columns_to_json(pins.rules.tables),
+            **_expects_to_json(pins.rules.tables),
             **({"erased": list(pins.rules.tables.erased)} if pins.rules.tables.erased else {}),
+            **({"bronze": dict(pins.rules.tables.kept.by_topic)} if pins.rules.tables.kept else {}),
         },
     }
 
@@ -112,7 +116,10 @@ def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
     tables = _with_clusters(tables, then.get("clusters"))
     tables = replace(tables, erased=tuple(then.get("erased", ())))
     tables = _with_columns(tables, then.get("columns"), now.tables)
-    return replace(now, decoding=decoding, policies=_policies(then["policies"]), tables=tables)
+    tables = _with_expects(tables, then.get("expects"))
+    policies, by_topic = _policies(then["policies"]), then.get("bronze", {})
+    tables = replace(tables, kept=AsTheyCame(by_topic, bool(by_topic) or policies.quarantine_headers))
+    return replace(now, decoding=decoding, policies=policies, tables=tables)
 
 
 def _envelope_to_json(codec: CodecName) -> dict[str, Any]:
@@ -135,7 +142,9 @@ def _policies(then: Mapping[str, Any]) -> Policies:
 
 def _decides(book: RuleBook) -> bool:
     """Whether rules of tables have a say in where a record goes, or in what its file tells."""
-    return bool(book.fits) or book.upserts or book.partitions or book.reshapes or book.clusters
+    return (
+        bool(book.fits) or book.upserts or book.partitions or book.reshapes or book.clusters or book.expecting
+    )
 
 
 def _tables_to_json(book: RuleBook) -> list[Any]:
@@ -216,6 +225,22 @@ def _with_columns(book: RuleBook, told: Sequence[Mapping[str, Any] | None] | Non
     return replace(book, specs=tuple(specs))
 
 
+def _expects_to_json(book: RuleBook) -> dict[str, Any]:
+    """What each rule's tables expected of records: one that did not meet it may have landed nowhere."""
+    if not book.expecting:
+        return {}
+    return {"expects": [[one.to_json() for one in spec.expects] for spec in book.specs]}
+
+
+def _with_expects(book: RuleBook, told: Sequence[Sequence[list[str]]] | None) -> RuleBook:
+    each = told or [()] * len(book.specs)
+    specs = (
+        replace(spec, expects=tuple(map(Expectation.from_json, of)))
+        for spec, of in zip(book.specs, each, strict=True)
+    )
+    return replace(book, specs=tuple(specs))
+
+
 def _fit_to_json(fit: FitRules | None) -> Any:
     return None if fit is None else [fit.policies.model_dump(mode="json"), fit.grows, fit.widens]
 
@@ -287,7 +312,7 @@ def _tables(manifest: Manifest) -> PinnedTables:
         widen=False,
         # Of which no record came, or none stayed. Every other table that is not known is denied as it is.
         admitted=frozenset({*entities, *decided.get("admitted", ())} - written),
-        denied=frozenset(),
+        denied=frozenset(decided.get("rules", {}).get("bronze", {}).values()),
         new_tables=0,
     )
 

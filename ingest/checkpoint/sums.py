@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from distributary.errors import SumsDisagree
+from distributary.ingest.bronze.rule import ALREADY
 from distributary.ingest.checkpoint.manifest import Manifest, SpanRead
 
 
 def check_sums(manifest: Manifest) -> None:
     """Raises SumsDisagree, with the numbers, unless every record read is in exactly one place."""
-    found = [*_spans_out_of_range(manifest), *_tables_out_of_step(manifest), *_rows_astray(manifest)]
+    found = [
+        *_spans_out_of_range(manifest),
+        *_tables_out_of_step(manifest),
+        *_rows_astray(manifest),
+        *_bronze_astray(manifest),
+    ]
     if found:
         raise SumsDisagree(
             f"batch {manifest.batch_id}: the sums do not agree, so nothing of it was made visible:\n"
@@ -53,6 +59,19 @@ def _tables_out_of_step(manifest: Manifest) -> Iterator[str]:
     kept, said = _quarantine_rows(manifest), sum(counts.quarantined.values())
     if kept != said:
         yield f"the quarantine's files hold {kept} rows, the workers reported {said}"
+
+
+def _bronze_astray(manifest: Manifest) -> Iterator[str]:
+    """Every record read is kept as it came, where that is wanted: once, or an earlier checkpoint did so."""
+    kept, wanted = manifest.counts.kept, manifest.pins.decisions.get("rules", {}).get("bronze")
+    written = {table.folder: table.rows for table in manifest.tables if table.role == "bronze"}
+    for folder in sorted({*written, *kept} - {ALREADY}):
+        if written.get(folder, 0) != kept.get(folder, 0):
+            yield (
+                f"table {folder}: its files hold {written.get(folder, 0)} records as they came, the workers reported {kept.get(folder, 0)}"
+            )
+    if wanted and sum(kept.values()) != manifest.counts.total_read:
+        yield f"{manifest.counts.total_read} records were read, and {sum(kept.values())} were kept as they came"
 
 
 def _quarantine_rows(manifest: Manifest) -> int:

@@ -21,6 +21,12 @@ CHANGES_TABLE = "ledger_changes"
 
 RESERVED_TABLES = frozenset({QUARANTINE_TABLE, BATCHES_TABLE, CHANGES_TABLE})
 
+RESOLVED_TABLE = "quarantine_resolved"
+"""Which records of the quarantine were brought back, by whom, and where they went."""
+
+OUR_NAMES = RESERVED_TABLES | {RESOLVED_TABLE}
+"""All that are no entity's: those that batches commit to, and the one that replays do."""
+
 # Delta adds these itself to a table with a change data feed and then refuses columns called so.
 RESERVED_COLUMNS = frozenset({"_change_type", "_commit_version", "_commit_timestamp"})
 
@@ -132,7 +138,7 @@ def _slug(value: str) -> str:
 
 
 def _is_reserved(name: str) -> bool:
-    return name in RESERVED_TABLES or name in _DEVICES
+    return name in OUR_NAMES or name in _DEVICES
 
 
 def _is_clean_column(name: str) -> bool:

@@ -54,8 +54,9 @@ class Standing:
     last       the number of the newest batch; None before the first
     rewritten  the entries since then that name files of that batch in the place of lost ones
     ends       where the next batch begins, each partition's first offset that no batch has
-    left       the same of topics that earlier logs of this reading read and this one does not, for whoever reads them again
+    left       the same of topics that this reading read and does not read now, for whoever reads them again
     parked     per folder of a table that could not take a batch's files: that batch and those since, whose files wait for it
+    topics     those that came while the log lives, and the UUID of each; the others are its generation's
     """
 
     settled: int = NONE
@@ -64,6 +65,7 @@ class Standing:
     ends: Positions = field(default_factory=dict)
     left: Positions = field(default_factory=dict)
     parked: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def oldest_parked(self) -> int | None:

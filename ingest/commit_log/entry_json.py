@@ -27,14 +27,16 @@ from distributary.ingest.kafka.offsets import (
     positions_to_json,
 )
 
-# Those that read `BEFORE_PARKING` alone would pass over files that wait, and lose them.
-BEFORE_PARKING, FORMAT = 1, 2
+# Those that read `BEFORE_PARKING` alone would pass over files that wait, and lose them; those that read up to `FIXED_TOPICS` would forget which
+# topics came.
+BEFORE_PARKING, FIXED_TOPICS, FORMAT = 1, 2, 3
 
 
 def to_bytes(value: Mapping[str, Any]) -> bytes:
     """A file of the log, with the oldest version of the format that can tell what it says."""
-    parks = value.get("kind") == "parked" or "parked" in value.get("so_far", ())
-    found = FORMAT if parks else BEFORE_PARKING
+    so_far = value.get("so_far", ())
+    parks = value.get("kind") == "parked" or "parked" in so_far
+    found = FORMAT if "topics" in so_far else FIXED_TOPICS if parks else BEFORE_PARKING
     return json.dumps({"format": found, **value}, separators=(",", ":")).encode()
 
 
@@ -123,6 +125,7 @@ def _standing_to_json(standing: Standing) -> dict[str, Any]:
         "ends": positions_to_json(standing.ends),
         "left": positions_to_json(standing.left),
         **({"parked": parked} if parked else {}),
+        **({"topics": dict(standing.topics)} if standing.topics else {}),
     }
 
 
@@ -136,6 +139,7 @@ def _standing_from_json(value: Mapping[str, Any]) -> Standing:
         # Earlier versions did not write it.
         left=positions_from_json(value.get("left", {})),
         parked=_parked_from_json(value.get("parked", {})),
+        topics={str(name): str(uuid) for name, uuid in value.get("topics", {}).items()},
     )
 
 

@@ -68,8 +68,13 @@ class Unsettled:
         return range(self.late, self.late + 1), behind
 
 
-def begin(log: CommitLog, by: Process, first: Callable[[], Standing]) -> Writer:
-    """Run the pipeline from here on; `first` is asked where its first batch begins, once in a log's life.
+def begin(
+    log: CommitLog,
+    by: Process,
+    first: Callable[[], Standing],
+    goes_on: Callable[[Standing], Standing] = lambda so_far: so_far,
+) -> Writer:
+    """Run the pipeline from here on; `first` is asked where its first batch begins, once in a log's life, and `goes_on` what else is read from here on.
 
     Raises Fenced where yet another run began at the same time, TablesOfAnotherRun where the log was handed over, and
     CheckpointMismatch for a log that was lost or edited.
@@ -81,7 +86,7 @@ def begin(log: CommitLog, by: Process, first: Callable[[], Standing]) -> Writer:
                 f"the tables of {log.url} were handed over to {state.newest.to}; run that one, or go on from here with a new "
                 "checkpoint and `start: from_tables`"
             )
-        so_far = state.so_far or first()
+        so_far = goes_on(state.so_far or first())
         start = Start(number=state.next, id=_id(), at=_now(), so_far=so_far, by=by)
         if _put(log.files, start):
             return Writer(log, start, state)

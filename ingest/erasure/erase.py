@@ -16,11 +16,13 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from distributary.errors import ConfigError, PipelineError
+from distributary.ingest.bronze.rule import KEEPS_PROPERTY
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, fold
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.erasure import bodies
 from distributary.ingest.erasure.forgetting import Remembered
+from distributary.ingest.erasure.kept import NOT_LOOKED_INTO, AsTheyCame
 from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import Gone, keep
 from distributary.ingest.erasure.rewriting import Rewritten, Rows, without_rows
@@ -225,7 +227,17 @@ def _chosen(root: Files, pipeline: str, wished: Sequence[str]) -> list[str]:
         raise ConfigError(
             f"{', '.join(unknown)}: no such table of the pipeline is under {root}; it has {', '.join(there) or 'none yet'}"
         )
-    return [table for table in there if not wished or table in wished]
+    chosen = [table for table in there if not wished or table in wished]
+    # What goes of records as they came is told by what went of all others.
+    return sorted(chosen, key=lambda table: _keeps(root.below(table)))
+
+
+def _keeps(place: Files) -> bool:
+    """Whether a table has records as they came."""
+    try:
+        return KEEPS_PROPERTY in opened(place).metadata().configuration
+    except DeltaError:
+        return False
 
 
 def _undecided(settings: Settings, root: Files) -> int:
@@ -277,6 +289,8 @@ class _Work:
 
     def _of_table(self, table: str, place: Files) -> TableErasure:
         state = state_of(opened(place), place)
+        if KEEPS_PROPERTY in state.properties:
+            return self._as_they_came(table, place)
         layout, by = state.layout, self.where.columns
         names = {fold(path[0]) for path in bodies.fields_of(self.condition.tree)}
         columns = frozenset(name for name in layout.names if fold(name) in names)
@@ -350,6 +364,14 @@ class _Work:
             return found
         why = f"{which.unread:,} records have bytes that are no JSON, or that the condition does not go with: they go by their keys alone (--key)"
         return replace(found, left=(*found.left, why))
+
+    def _as_they_came(self, table: str, place: Files) -> TableErasure:
+        keys = frozenset(key.encode() for key in self.wanted.keys)
+        which = AsTheyCame.of(self.where.root, self.where.pipeline, keys)
+        done = self._told(table, place, self._without(place, which.rows(self._keep(table))))
+        # A dry run leaves nothing by which these would be known.
+        trial = " (a dry run counts those of before, and keys)" if self.wanted.dry_run else ""
+        return replace(done, left=(*done.left, f"{NOT_LOOKED_INTO}{trial}"))
 
     def _told(self, table: str, place: Files, found: Rewritten) -> TableErasure:
         final, now = None, self.where.now

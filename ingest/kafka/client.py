@@ -45,6 +45,10 @@ class KafkaClient(Protocol):
         """The cluster's own id, made when it was formatted."""
         ...
 
+    def names(self) -> Sequence[str]:
+        """The topics that who asks may see, but for Kafka's own."""
+        ...
+
     def topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
         """These topics. Raises TopicMissing."""
         ...
@@ -56,6 +60,41 @@ class KafkaClient(Protocol):
     def close(self) -> None:
         """End the connection; waits for nothing."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A client that knows only some partitions of each topic: those that a pipeline is to read."""
+
+    client: KafkaClient
+    partitions: Mapping[str, Sequence[int]]
+
+    def cluster_id(self) -> str:
+        """The cluster's own id."""
+        return self.client.cluster_id()
+
+    def names(self) -> Sequence[str]:
+        """The topics that there are."""
+        return self.client.names()
+
+    def topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
+        """These topics, with those partitions. Raises ConfigError where one of them is not there, and TopicMissing."""
+        found = self.client.topics(names)
+        for name, topic in found.items():
+            if strange := sorted(set(self.partitions[name]) - set(topic.partitions)):
+                raise ConfigError(
+                    f"source.partitions names {', '.join(map(str, strange))} of topic {name!r}, which has {len(topic.partitions)} "
+                    "partitions, counted from 0; correct it"
+                )
+        return {name: Topic(topic.uuid, self.partitions[name]) for name, topic in found.items()}
+
+    def offsets(self, partitions: Mapping[str, Sequence[int]], moment: Moment) -> Positions:
+        """Where each of these partitions stands at a moment. Raises NoLeader."""
+        return self.client.offsets(partitions, moment)
+
+    def close(self) -> None:
+        """End the connection."""
+        self.client.close()
 
 
 class TopicMissing(SetupError, LookupError):
@@ -77,6 +116,13 @@ class Complaints:
         return TopicMissing(
             f"topic {topic!r} does not exist on {self.servers}; correct source.topics, or create it: "
             f"kafka-topics.sh --bootstrap-server {self.servers} --create --topic {topic} --partitions 4"
+        )
+
+    def none_fits(self, patterns: Sequence[str]) -> TopicMissing:
+        """No topic has a name that is asked for."""
+        return TopicMissing(
+            f"no topic on {self.servers} fits {', '.join(patterns)}, as far as the user of source.kafka may see; correct source.topics, "
+            "or start the pipeline once there is one"
         )
 
     def forbidden(self, reason: str) -> CredentialsRefused:

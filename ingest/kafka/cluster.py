@@ -13,6 +13,7 @@ from distributary.errors import BrokerUnavailable
 from distributary.ingest.interruptible import Stopped, answer_to, until_answered
 from distributary.ingest.kafka.client import Complaints, KafkaClient, Moment, NoLeader, Topic, TopicMissing
 from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.settings.patterns import Pattern, is_pattern
 
 # What a topic's id is on a broker that has none (before Kafka 2.8): it is not compared.
 UNKNOWN = ""
@@ -53,6 +54,7 @@ class KafkaCluster:
     ) -> None:
         """Connect. Raises ConfigError where the options do not work."""
         self._topics, self._complaints, self._tell = tuple(topics), complaints, tell
+        self._names = None if any(map(is_pattern, topics)) else self._topics
         self._stop, self._timeout = stop or threading.Event(), timeout_seconds
         self._client = self._answered(lambda: self._ask(connect))
 
@@ -76,6 +78,40 @@ class KafkaCluster:
 
         until_answered(lambda: self._ask(self._client.cluster_id), BrokerUnavailable, tell, self._stop)
         return bool(told)
+
+    def names(self) -> tuple[str, ...]:
+        """The topics that are read: those of the settings, and those that fitted their patterns when it was first asked.
+
+        Raises TopicMissing where there are none.
+        """
+        if self._names is None:
+            self._names = self._found(self._answered(lambda: self._ask(self._client.names)))
+        if not self._names:
+            raise self._complaints.none_fits(self._topics)
+        return self._names
+
+    def look(self) -> bool:
+        """Whether other topics fit the patterns by now; those are read then. Nobody waits for a broker that does not answer."""
+        if not any(map(is_pattern, self._topics)):
+            return False
+        try:
+            found = self._found(self._ask(self._client.names))
+        except (BrokerUnavailable, Stopped):
+            return False
+        is_other = bool(found) and found != self._names
+        self._names = found or self._names
+        return is_other
+
+    def is_found(self, topic: str) -> bool:
+        """Whether a topic is read since it fits a pattern, not by its name."""
+        return topic not in self._topics
+
+    def _found(self, there: Sequence[str]) -> tuple[str, ...]:
+        """These of the topics that are there, and those that the settings name."""
+        exact = [name for name in self._topics if not is_pattern(name)]
+        patterns = [Pattern(text, folds=False) for text in self._topics if is_pattern(text)]
+        fitting = [name for name in sorted(there) if any(pattern.fits(name) for pattern in patterns)]
+        return tuple(dict.fromkeys([*exact, *fitting]))
 
     def topic_ids(self) -> dict[str, str]:
         """Each topic's UUID, which is another one after the topic was made anew; UNKNOWN from a broker without any."""
@@ -106,12 +142,13 @@ class KafkaCluster:
         return lag(self.end_offsets(), read)
 
     def _described(self) -> Mapping[str, Topic]:
-        return self._answered(lambda: self._settled(lambda: self._client.topics(self._topics)))
+        names = self.names()
+        return self._answered(lambda: self._settled(lambda: self._client.topics(names)))
 
     def _offsets(self, moment: Moment) -> Positions:
         partitions = self.partitions()
         found = self._answered(lambda: self._settled(lambda: self._client.offsets(partitions, moment)))
-        return {name: found.get(name, {}) for name in self._topics}
+        return {name: found.get(name, {}) for name in partitions}
 
     def _answered(self, ask: Callable[[], T]) -> T:
         if self._tell is None:

@@ -40,6 +40,9 @@ _NO_LOGIN = {KafkaError.SASL_AUTHENTICATION_FAILED, KafkaError._AUTHENTICATION, 
 
 _LEADERLESS = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 
+# What Java's client leaves out of its lists by itself.
+_OF_KAFKA = {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+
 T = TypeVar("T")
 
 
@@ -62,6 +65,11 @@ class ConfluentClient:
         """The cluster's own id."""
         asked = self._start(lambda wait: self._admin.describe_cluster(request_timeout=wait))
         return str(self._result(asked, "").cluster_id)
+
+    def names(self) -> list[str]:
+        """The topics that there are, but for Kafka's own."""
+        there = self._start(lambda wait: self._admin.list_topics(timeout=wait)).topics
+        return [name for name in there if name not in _OF_KAFKA]
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
         """These topics. Raises TopicMissing."""

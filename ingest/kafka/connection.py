@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from distributary.ingest.kafka.client import Complaints, KafkaClient
+from distributary.ingest.kafka.client import Assigned, Complaints, KafkaClient
 from distributary.ingest.kafka.cluster import TIMEOUT_SECONDS, KafkaCluster, Tell
 from distributary.ingest.kafka.confluent import ConfluentClient
 from distributary.ingest.kafka.java import JavaClient
@@ -43,6 +43,13 @@ def connect(
 
 
 def _client(
+    spark: SparkSession | None, source: Source, timeout_seconds: float, complaints: Complaints
+) -> KafkaClient:
+    client = _any_client(spark, source, timeout_seconds, complaints)
+    return Assigned(client, source.partitions) if source.partitions else client
+
+
+def _any_client(
     spark: SparkSession | None, source: Source, timeout_seconds: float, complaints: Complaints
 ) -> KafkaClient:
     # A session of Spark Connect is another class: its JVM is another machine's.

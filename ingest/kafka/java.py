@@ -80,6 +80,11 @@ class JavaClient:
         answer = self._admin.describeCluster(self._options("DescribeClusterOptions"))
         return str(self._result(answer.clusterId(), ""))
 
+    def names(self) -> list[str]:
+        """The topics that there are, but for Kafka's own."""
+        answer = self._admin.listTopics(self._options("ListTopicsOptions"))
+        return [str(name) for name in self._result(answer.names(), "")]
+
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
         """These topics. Raises TopicMissing."""
         wanted = self._jvm.java.util.ArrayList()

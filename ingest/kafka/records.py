@@ -9,11 +9,24 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from distributary.codecs.wire.record_headers import VALUE_HEADER, last_header
+from distributary.ingest.bronze.rows import HEADERS
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
 
 # Of the frame that workers read, in this order; see `ingest/kafka/records.py`.
-RAW = ("topic", "partition", "offset", "ts", "key", "value", "header_id", "route", "headers", "ts_type")
+RAW = (
+    "topic",
+    "partition",
+    "offset",
+    "ts",
+    "key",
+    "value",
+    "header_id",
+    "route",
+    "headers",
+    "ts_type",
+    "every_header",
+)
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
@@ -29,6 +42,7 @@ _TYPES = {
     # Called as files and Spark call what is in a list.
     "headers": pa.list_(pa.field("element", pa.binary())),
     "ts_type": pa.int32(),
+    "every_header": HEADERS,
 }
 
 RAW_SCHEMA = pa.schema([pa.field(name, _TYPES[name]) for name in RAW])
@@ -61,6 +75,8 @@ def worker_columns(
     if beside.headers:
         wanted = (last_header(sql.col("headers"), name) for name in beside.headers)
         columns.append(sql.array(*wanted).alias("headers"))
+    if beside.every_header:
+        columns.append(sql.col("headers").alias("every_header"))
     if beside.timestamp_type:
         columns.append(sql.col("timestampType").alias("ts_type"))
     return records.select(*columns)

@@ -90,8 +90,9 @@ class TopicReader:
         route: Route,
         beside: Beside = NOTHING_BESIDE,
     ) -> TopicReader:
-        """With headers where schemas or entities are named in them, or columns are made of them."""
-        return cls(spark, pipeline, source, source.headers or route.by == "header" or bool(beside.headers))
+        """With headers where schemas or entities are named in them, or columns are made of them, or they are kept as they came."""
+        headers = source.headers or route.by == "header" or bool(beside.headers) or beside.every_header
+        return cls(spark, pipeline, source, headers)
 
     def stream(self, batch_rows: int, starting_offsets: Positions, wait_seconds: float = 0.0) -> DataFrame:
         """The topics as a stream, in batches of at most so many offsets; one of fewer waits for others for up to `wait_seconds`.
@@ -105,7 +106,7 @@ class TopicReader:
         }
         options = {
             **self._options(),
-            "subscribe": ",".join(self.source.topics),
+            **self._topics_of(starting_offsets),
             "startingOffsets": _as_text(starting_offsets),
             "maxOffsetsPerTrigger": str(batch_rows),
             **(waits if wait_seconds else {}),
@@ -121,6 +122,12 @@ class TopicReader:
             "endingOffsets": _as_text(ends(offsets)),
         }
         return _read_right(self.spark.read.format("kafka").options(**options).load())
+
+    def _topics_of(self, offsets: Positions) -> dict[str, str]:
+        # What Spark is assigned it never looks for new partitions of.
+        if self.source.partitions:
+            return {"assign": json.dumps({topic: sorted(numbers) for topic, numbers in offsets.items()})}
+        return {"subscribe": ",".join(self.source.topics)}
 
     def _options(self) -> dict[str, str]:
         return {

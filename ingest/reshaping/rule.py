@@ -95,14 +95,14 @@ class Reshape:
 
         keys  the fields that name them, dotted, as they are called from here on; none where the record's own key does
         """
-        fields = [self._came_from(key.split(".")) for key in keys]
+        fields = [self.came_from(key.split(".")) for key in keys]
         hashed = {tuple(map(fold, path)) for path, op in self.ops if op.what == "hash"}
         found = not hashed.isdisjoint(tuple(map(fold, path)) for path in fields)
         if self.secret is None or not (found if fields else self.key == "hash"):
             return None
         return self.secret.fingerprint
 
-    def _came_from(self, names: Iterable[str]) -> Path:
+    def came_from(self, names: Iterable[str]) -> Path:
         """The path of a field in the record, by the names that lead to it from here on."""
         renamed = {(*path[:-1], op.to): path for path, op in self.ops if op.what == "rename"}
         found: Path = ()
@@ -154,10 +154,12 @@ class Beside:
 
     headers         the names of record headers, in the order in which workers are handed their values
     timestamp_type  whether what the record's time says is wanted
+    every_header    whether all headers are wanted, too, as they came
     """
 
     headers: tuple[str, ...] = ()
     timestamp_type: bool = False
+    every_header: bool = False
 
 
 NOTHING_BESIDE = Beside()

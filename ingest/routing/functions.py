@@ -1,4 +1,4 @@
-"""The functions and operators of Spark SQL that routing expressions may use natively, each exactly as Spark does it.
+"""The functions and operators of Spark SQL that expressions may use natively, each exactly as Spark does it.
 
 With the kinds of values that they take: what Spark would cast, and what nobody does natively, is refused by name.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distributary.errors import ConfigError
+from distributary.ingest.routing.arithmetic import ARITHMETIC
+from distributary.ingest.routing.comparing import contains, equal, greater, greater_equal, less, less_equal
+from distributary.ingest.routing.kinds import Kind, as_text, beyond, kind_of, of_kind, of_one_kind, to_type
+from distributary.ingest.routing.patterns import LINE_END, like, regular
 
 Option = str | int
 
@@ -100,20 +102,28 @@ def _length(values: pa.Array) -> pa.Array:
     return pc.utf8_length(of_kind(values, Kind.TEXT, "length")).cast(pa.int64())
 
 
+def _typed(arrays: Sequence[pa.Array]) -> bool:
+    """Whether the type of any is known; nulls of which it is not go with whatever comes."""
+    return any(kind_of(values) is not Kind.NULL for values in arrays)
+
+
 def _coalesce(*arrays: pa.Array) -> pa.Array:
-    return pc.coalesce(*of_one_kind(arrays, "coalesce"))
+    return pc.coalesce(*of_one_kind(arrays, "coalesce")) if _typed(arrays) else pa.nulls(len(arrays[0]))
 
 
 def _nullif(value: pa.Array, other: pa.Array) -> pa.Array:
-    value, other = of_one_kind([value, other], "nullif")
-    return pc.if_else(pc.equal(value, other).fill_null(False), pa.scalar(None, value.type), value)
+    same = equal(*of_one_kind([value, other], "nullif"))
+    return pc.if_else(same.fill_null(False), pa.scalar(None, value.type), value)
 
 
 def _case(*arrays: pa.Array) -> pa.Array:
     """Conditions and values in turn, and perhaps what holds where none is met."""
     whole = len(arrays) // 2 * 2
     conditions = [of_kind(one, Kind.TRUTH, "case").fill_null(False) for one in arrays[0:whole:2]]
-    values = of_one_kind([*arrays[1:whole:2], *arrays[whole:]], "case")
+    ways = [*arrays[1:whole:2], *arrays[whole:]]
+    if not _typed(ways):
+        return pa.nulls(len(arrays[0]))
+    values = of_one_kind(ways, "case")
     return pc.case_when(pc.make_struct(*conditions), *values)
 
 
@@ -124,24 +134,77 @@ def _compare(function: Callable[..., pa.Array], name: str) -> Callable[..., pa.A
 def _same(left: pa.Array, right: pa.Array) -> pa.Array:
     left, right = of_one_kind([left, right], "<=>")
     both_null = pc.and_(left.is_null(), right.is_null())
-    return pc.or_(pc.equal(left, right).fill_null(False), both_null)
+    return pc.or_(equal(left, right).fill_null(False), both_null)
 
 
 def _in(*arrays: pa.Array) -> pa.Array:
     value, first, *others = of_one_kind(arrays, "in")
-    found = pc.equal(value, first)
+    found = equal(value, first)
     for other in others:
-        found = pc.or_kleene(found, pc.equal(value, other))
+        found = pc.or_kleene(found, equal(value, other))
     return found
 
 
 def _between(*arrays: pa.Array) -> pa.Array:
-    value, low, high = of_one_kind(arrays, "between")
-    return pc.and_kleene(pc.greater_equal(value, low), pc.less_equal(value, high))
+    value, low, high = arrays
+    above = greater_equal(*of_one_kind([value, low], "between"))
+    return pc.and_kleene(above, less_equal(*of_one_kind([value, high], "between")))
+
+
+def _is_nan(values: pa.Array) -> pa.Array:
+    if kind_of(values) not in (Kind.FRACTION, Kind.NULL):
+        raise beyond(f"isnan is given {values.type}")
+    return pc.is_nan(to_type(values, pa.float64())).fill_null(False)
+
+
+def _matching(pattern_of: Callable[[str], tuple[str, bool]], name: str) -> Callable[..., pa.Array]:
+    """Held against a pattern, which may also match what is left of a text without the line's end at its end."""
+
+    def on(values: pa.Array, pattern: str) -> pa.Array:
+        text = of_kind(values, Kind.TEXT, name)
+        told, chops = pattern_of(pattern)
+        found = pc.match_substring_regex(text, told)
+        if not chops:
+            return found
+        return pc.or_(found, pc.match_substring_regex(pc.replace_substring_regex(text, LINE_END, ""), told))
+
+    return on
+
+
+def _size(*, maps: bool) -> Callable[[pa.Array], pa.Array]:
+    def on(values: pa.Array) -> pa.Array:
+        if kind_of(values) is Kind.NULL:
+            return pa.nulls(len(values), pa.int32())
+        if maps and pa.types.is_map(values.type):
+            counts = np.diff(values.offsets.to_numpy())
+            return pa.array(counts, pa.int32(), mask=values.is_null().to_numpy(zero_copy_only=False))
+        return pc.list_value_length(_lists(values, "size")).cast(pa.int32())
+
+    return on
+
+
+def _lists(values: pa.Array, name: str) -> pa.Array:
+    if not (pa.types.is_list(values.type) or pa.types.is_large_list(values.type)):
+        raise beyond(f"{name} is given {values.type} where it takes a list")
+    return values
+
+
+def _array_contains(lists: pa.Array, values: pa.Array) -> pa.Array:
+    if kind_of(lists) is Kind.NULL:
+        return pa.nulls(len(lists), pa.bool_())
+    elements, values = of_one_kind(
+        [pc.list_flatten(_lists(lists, "array_contains")), values], "array_contains"
+    )
+    return contains(lists, values, elements)
 
 
 def _logic(function: Callable[..., pa.Array], name: str) -> Callable[..., pa.Array]:
     return lambda *arrays: function(*(of_kind(values, Kind.TRUTH, name) for values in arrays))
+
+
+def _sure(name: str) -> Callable[..., pa.Array]:
+    """The values alone; where some row has none, who evaluates an expression asks which."""
+    return lambda *arrays: ARITHMETIC[name](*arrays)[0]
 
 
 _ANY = 1_000_000
@@ -163,17 +226,25 @@ FUNCTIONS: Mapping[str, Function] = {
     "coalesce": Function(_coalesce, (1, _ANY)),
     "nullif": Function(_nullif, (2, 2)),
     "case": Function(_case, (2, _ANY)),
-    "=": Function(_compare(pc.equal, "="), (2, 2)),
-    "<": Function(_compare(pc.less, "<"), (2, 2)),
-    "<=": Function(_compare(pc.less_equal, "<="), (2, 2)),
-    ">": Function(_compare(pc.greater, ">"), (2, 2)),
-    ">=": Function(_compare(pc.greater_equal, ">="), (2, 2)),
+    "=": Function(_compare(equal, "="), (2, 2)),
+    "<": Function(_compare(less, "<"), (2, 2)),
+    "<=": Function(_compare(less_equal, "<="), (2, 2)),
+    ">": Function(_compare(greater, ">"), (2, 2)),
+    ">=": Function(_compare(greater_equal, ">="), (2, 2)),
     "<=>": Function(_same, (2, 2)),
     "in": Function(_in, (2, _ANY)),
     "between": Function(_between, (3, 3)),
     "and": Function(_logic(pc.and_kleene, "and"), (2, 2)),
     "or": Function(_logic(pc.or_kleene, "or"), (2, 2)),
     "not": Function(_logic(pc.invert, "not"), (1, 1)),
+    "isnan": Function(_is_nan, (1, 1)),
+    "like": Function(_matching(like, "like"), (1, 1), (str,), 1),
+    "rlike": Function(_matching(regular, "rlike"), (1, 1), (str,), 1),
+    "size": Function(_size(maps=True), (1, 1)),
+    "array_size": Function(_size(maps=False), (1, 1)),
+    "array_contains": Function(_array_contains, (2, 2)),
+    **{name: Function(_sure(name), (2, 2)) for name in ("+", "-", "*", "/", "%")},
+    "negative": Function(_sure("negative"), (1, 1)),
     "is null": Function(lambda values: values.is_null(), (1, 1)),
     "is not null": Function(lambda values: values.is_valid(), (1, 1)),
 }
@@ -195,100 +266,14 @@ BY_NAME: Mapping[str, str] = {
     "ifnull": "coalesce",
     "if": "case",
     "string": "cast to string",
+    "isnan": "isnan",
+    "size": "size",
+    "cardinality": "size",
+    "array_size": "array_size",
+    "array_contains": "array_contains",
     "isnull": "is null",
     "isnotnull": "is not null",
 }
 
 # Of those, what takes no more arguments than this, though the function it stands for does.
 AT_MOST: Mapping[str, int] = {"nvl": 2, "ifnull": 2, "if": 3, "trim": 1, "ltrim": 1, "rtrim": 1}
-
-
-class Kind(Enum):
-    """What an array holds. OTHER are types of which nothing is known here but whether there is a value."""
-
-    NULL = "null"
-    TEXT = "text"
-    WHOLE = "a whole number"
-    TRUTH = "a boolean"
-    DATE = "a date"
-    OTHER = "another type"
-
-
-def kind_of(values: pa.Array) -> Kind:
-    """The kind of an array's values."""
-    return _kind(values.type)
-
-
-def _kind(dtype: pa.DataType) -> Kind:
-    kinds = pa.types
-    if kinds.is_null(dtype):
-        return Kind.NULL
-    if kinds.is_string(dtype) or kinds.is_large_string(dtype):
-        return Kind.TEXT
-    if kinds.is_signed_integer(dtype):
-        return Kind.WHOLE
-    if kinds.is_boolean(dtype):
-        return Kind.TRUTH
-    return Kind.DATE if kinds.is_date32(dtype) else Kind.OTHER
-
-
-ARROW_TYPES = {
-    Kind.NULL: pa.string(),
-    Kind.TEXT: pa.string(),
-    Kind.WHOLE: pa.int64(),
-    Kind.TRUTH: pa.bool_(),
-    Kind.DATE: pa.date32(),
-}
-
-
-def as_text(values: pa.Array, what: str) -> pa.Array:
-    """Values as Spark's `cast(... as string)` writes them. Raises ConfigError for a type whose text is not done here."""
-    if kind_of(values) is Kind.OTHER:
-        raise beyond(f"{what} makes text of {values.type}")
-    return values.cast(pa.string())
-
-
-def of_kind(values: pa.Array, kind: Kind, what: str) -> pa.Array:
-    """Values of exactly this kind, or nulls. Raises ConfigError: nothing is cast in silence."""
-    found = kind_of(values)
-    if found is Kind.NULL:
-        return pa.nulls(len(values), ARROW_TYPES[kind])
-    if found is not kind:
-        raise beyond(f"{what} is given {_named(values)} where it takes {kind.value}")
-    return values.cast(ARROW_TYPES[kind])
-
-
-def of_one_kind(arrays: Sequence[pa.Array], what: str) -> list[pa.Array]:
-    """Values that are all of one kind, or nulls. Raises ConfigError."""
-    kinds = {kind_of(values): values for values in arrays if kind_of(values) is not Kind.NULL}
-    if Kind.OTHER in kinds:
-        raise beyond(f"{what} is given {kinds[Kind.OTHER].type}")
-    if len(kinds) > 1:
-        raise beyond(f"{what} is given {' and '.join(kind.value for kind in kinds)}: cast one of them")
-    kind = next(iter(kinds), Kind.NULL)
-    return [
-        pa.nulls(len(values), ARROW_TYPES[kind]) if kind_of(values) is Kind.NULL else values
-        for values in arrays
-    ]
-
-
-class ExpressionRefused(ConfigError):
-    """An expression that cannot be read, or that does not go with records' types.
-
-    why  in words, without the setting that it is of; the message is that of the routing expression
-    """
-
-    def __init__(self, why: str, told: str | None = None) -> None:
-        super().__init__(told or f"route.expression: {why}")
-        self.why = why
-
-
-def beyond(what: str) -> ExpressionRefused:
-    """What an expression asks for that only Spark does."""
-    why = f"{what}, which is not done natively; write it otherwise"
-    return ExpressionRefused(why, f"route.expression: {why}, or try decode.engine: spark")
-
-
-def _named(values: pa.Array) -> str:
-    kind = kind_of(values)
-    return str(values.type) if kind is Kind.OTHER else kind.value

@@ -1,8 +1,8 @@
-"""Routing expressions read by Spark's own parser and put into the small tree that workers evaluate."""
+"""Expressions read by Spark's own parser and put into the small tree that workers evaluate."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -10,8 +10,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import ParseException
 from pyspark.sql import SparkSession
 
-from distributary.ingest.routing.functions import AT_MOST, BY_NAME, FUNCTIONS, ExpressionRefused, beyond
-from distributary.ingest.routing.tree import Call, Field, Literal, Node
+from distributary.ingest.routing.arithmetic import ARITHMETIC, TAKE_FAILING
+from distributary.ingest.routing.functions import AT_MOST, BY_NAME, FUNCTIONS
+from distributary.ingest.routing.kinds import ExpressionRefused, beyond
+from distributary.ingest.routing.patterns import like, regular
+from distributary.ingest.routing.tree import Call, Field, Literal, Node, may_fail
 
 # What Spark's parser makes of operators and of syntax of their own: the classes of its tree.
 _BY_CLASS: Mapping[str, str] = {
@@ -33,9 +36,23 @@ _BY_CLASS: Mapping[str, str] = {
     "Not": "not",
     "IsNull": "is null",
     "IsNotNull": "is not null",
+    "Like": "like",
+    "RLike": "rlike",
+    "Add": "+",
+    "Subtract": "-",
+    "Multiply": "*",
+    "Divide": "/",
+    "Remainder": "%",
+    "UnaryMinus": "negative",
 }
 
-_LITERALS = ("string", "int", "bigint", "boolean", "void")
+_LITERALS = ("string", "int", "bigint", "boolean", "void", "double", "date", "timestamp", "timestamp_ntz")
+
+# Of these a value alone does not tell what it is.
+_TOLD = ("bigint", "double", "date", "timestamp", "timestamp_ntz")
+
+# A pattern that cannot be one is told of before any record comes.
+_PATTERNS: Mapping[str, Callable[[str], object]] = {"like": like, "rlike": regular}
 
 
 def parsed(spark: SparkSession, text: str) -> Any:
@@ -140,9 +157,23 @@ def native_tree(spark: SparkSession, text: str) -> Node:
     return native(parsed(spark, text))
 
 
-def native(tree: Any) -> Node:
-    """A tree of `parsed` as workers evaluate it. Raises ConfigError naming what only Spark can do."""
-    return _node(tree)
+def native(tree: Any, *, each: bool = False) -> Node:
+    """A tree of `parsed` as workers evaluate it. Raises ConfigError naming what only Spark can do.
+
+    each  whether one record may be without a value where others have one, as by arithmetic
+    """
+    node = _node(tree)
+    if not each and may_fail(node):
+        raise beyond(f"it uses {_failing(node)}, which has no value for some numbers")
+    return node
+
+
+def _failing(node: Node) -> str:
+    """The first part of an expression that has no value for some records."""
+    if isinstance(node, Call) and node.function in ARITHMETIC:
+        return next(name for name, function in _BY_CLASS.items() if function == node.function)
+    arguments = node.arguments if isinstance(node, Call) else ()
+    return next(_failing(one) for one in arguments if may_fail(one))
 
 
 def _node(tree: Any) -> Node:
@@ -158,6 +189,8 @@ def _node(tree: Any) -> Node:
         return _call(".".join(_items(tree.nameParts())), children, _plain(tree))
     if kind not in _BY_CLASS:
         raise beyond(f"it uses {kind} ({tree.sql()})")
+    if kind == "Like" and tree.escapeChar() != "\\":
+        raise beyond("it uses like with an escape of its own")
     return _made(_BY_CLASS[kind], kind, children)
 
 
@@ -181,7 +214,12 @@ def _made(function: str, name: str, children: list[Any]) -> Node:
     options = tuple(_option(name, one, wanted) for one, wanted in zip(written, takes.options, strict=False))
     if function == "split_part" and options[1] == 0:
         raise ExpressionRefused("split_part counts parts from 1, or from -1 at the end; there is no 0")
-    return Call(function, tuple(map(_node, children)), options)
+    if function in _PATTERNS:
+        _PATTERNS[function](str(options[0]))
+    arguments = tuple(map(_node, children))
+    if function not in TAKE_FAILING and any(map(may_fail, arguments)):
+        raise beyond(f"{name} is given what has no value for some numbers")
+    return Call(function, arguments, options)
 
 
 def _option(name: str, tree: Any, wanted: type[str | int]) -> str | int:
@@ -194,10 +232,12 @@ def _option(name: str, tree: Any, wanted: type[str | int]) -> str | int:
 
 def _literal(tree: Any) -> Literal:
     kind = tree.dataType().simpleString()
+    value = tree.value()
+    if kind.startswith("decimal("):
+        return Literal(value.toString(), kind)
     if kind not in _LITERALS:
         raise beyond(f"it has the literal {tree.sql()} of type {kind}")
-    value = tree.value()
-    return Literal(value.toString() if kind == "string" else value)
+    return Literal(value.toString() if kind == "string" else value, kind if kind in _TOLD else "")
 
 
 def _cast(tree: Any) -> Node:

@@ -29,7 +29,8 @@ from distributary.ingest.spark.jvm import gateway_answers, jvm_needed
 _JARS = Path(pyspark.__file__).parent / "jars"
 
 # A JVM that lives for one expression: what makes it good at long work would only cost it time.
-_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+# What an expression says of a time without a zone is in UTC, as in our sessions.
+_SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Duser.timezone=UTC")
 
 
 def read_ahead(text: str, *, native: bool) -> ReadExpression:

@@ -1,19 +1,28 @@
-"""A routing expression as workers evaluate it: a small tree of fields, literals and functions of known meaning."""
+"""An expression as workers evaluate it: a small tree of fields, literals and functions of known meaning."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distributary.ingest.routing.functions import (
-    FUNCTIONS,
+from distributary.ingest.routing.arithmetic import (
+    ARITHMETIC,
+    WHYS,
+    Failed,
+    failed_by,
+    none_failed,
+)
+from distributary.ingest.routing.functions import FUNCTIONS
+from distributary.ingest.routing.kinds import (
     ExpressionRefused,
     Kind,
     as_text,
-    kind_of,
     of_kind,
 )
 
@@ -27,9 +36,14 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A value written in the expression."""
+    """A value written in the expression.
 
-    value: str | int | bool | None
+    kind  its type, where the value alone does not tell: `bigint`, `double`, `date` as days, `timestamp` and `timestamp_ntz` as microseconds
+          since 1970, a decimal as text such as `decimal(2,1)`
+    """
+
+    value: str | int | float | bool | None
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +63,66 @@ def evaluate(tree: Node, rows: pa.RecordBatch) -> pa.Array:
 
     A field that these records' type lacks is null. Raises ConfigError where types need what is not done natively.
     """
-    return as_text(_value(tree, rows), "the expression")
+    return as_text(_value(tree, rows)[0], "the expression")
 
 
 def truth(tree: Node, rows: pa.RecordBatch) -> pa.BooleanArray:
     """For which rows the expression is true; it is not where it is null. Raises ConfigError as `evaluate` does."""
-    return of_kind(_value(tree, rows), Kind.TRUTH, "the condition").fill_null(False)
+    return of_kind(_value(tree, rows)[0], Kind.TRUTH, "the condition").fill_null(False)
 
 
-def _value(node: Node, rows: pa.RecordBatch) -> pa.Array:
+def truth_of_each(tree: Node, rows: pa.RecordBatch) -> tuple[pa.BooleanArray, Mapping[int, str]]:
+    """The same, and by their places the rows for which it has no value, though it has for others, each with the reason; it is not true for them."""
+    values, failed = _value(tree, rows)
+    found = of_kind(values, Kind.TRUTH, "the condition").fill_null(False)
+    if not failed.any():
+        return found, {}
+    whys = {row: WHYS[failed[row]] for row in np.flatnonzero(failed).tolist()}
+    return pc.and_(found, pa.array(failed == 0)), whys
+
+
+def may_fail(node: Node) -> bool:
+    """Whether some rows may have no value though others of the same types have one."""
+    if not isinstance(node, Call):
+        return False
+    return node.function in ARITHMETIC or any(map(may_fail, node.arguments))
+
+
+def _value(node: Node, rows: pa.RecordBatch) -> tuple[pa.Array, Failed]:
     if isinstance(node, Field):
-        return _field(node.path, rows)
+        return _field(node.path, rows), none_failed(rows.num_rows)
     if isinstance(node, Literal):
-        return pa.repeat(pa.scalar(node.value), rows.num_rows)
-    arguments = [_value(argument, rows) for argument in node.arguments]
-    return FUNCTIONS[node.function].on(*arguments, *node.options)
+        return pa.repeat(_scalar(node), rows.num_rows), none_failed(rows.num_rows)
+    found = [_value(argument, rows) for argument in node.arguments]
+    arguments = [values for values, _ in found]
+    before = failed_by(node.function, arguments, [failed for _, failed in found])
+    if node.function in ARITHMETIC:
+        values, failed = ARITHMETIC[node.function](*arguments)
+        return values, np.where(before > 0, before, failed)
+    return FUNCTIONS[node.function].on(*arguments, *node.options), before
+
+
+_ARROW_TYPES: Mapping[str, pa.DataType] = {
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+_LARGE = 2**31
+
+
+def _scalar(literal: Literal) -> pa.Scalar:
+    value, kind = literal.value, literal.kind
+    if kind.startswith("decimal("):
+        digits, _, scale = kind[len("decimal(") : -1].partition(",")
+        return pa.scalar(Decimal(str(value)), pa.decimal128(int(digits), int(scale)))
+    if kind:
+        return pa.scalar(value, _ARROW_TYPES[kind])
+    if isinstance(value, int) and not isinstance(value, bool):
+        return pa.scalar(value, pa.int32() if -_LARGE <= value < _LARGE else pa.int64())
+    return pa.scalar(value)
 
 
 def _field(path: tuple[str, ...], rows: pa.RecordBatch) -> pa.Array:
@@ -75,8 +134,7 @@ def _field(path: tuple[str, ...], rows: pa.RecordBatch) -> pa.Array:
         column = pc.struct_field(column, place)
         if depth + 1 < len(path) and not pa.types.is_struct(column.type):
             raise ExpressionRefused(f"{'.'.join(path[: depth + 1])} is no struct, but {column.type}")
-    # Numbers of all widths are of one kind; the widest holds them all.
-    return column.cast(pa.int64()) if kind_of(column) is Kind.WHOLE else column
+    return column
 
 
 def _place(name: str, names: list[str], path: tuple[str, ...]) -> int | None:

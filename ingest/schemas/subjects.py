@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from distributary.codecs.base import load_codec
 from distributary.ingest.settings.groups import Decode, Registry, Source
+from distributary.ingest.settings.patterns import is_pattern
 
 
 def value_subjects(source: Source, registry: Registry, decode: Decode) -> tuple[str, ...]:
-    """The registry's subjects to watch: those given, or `<topic>-value` of each topic; none where no record names its schema."""
+    """The registry's subjects to watch: those given, or `<topic>-value` of each topic that is named; none where no record names its schema."""
     if not load_codec(decode.codec).registered:
         return ()
-    return registry.subjects or tuple(f"{topic}-value" for topic in source.topics)
+    return registry.subjects or tuple(f"{topic}-value" for topic in source.topics if not is_pattern(topic))
 
 
 def key_subjects(source: Source) -> tuple[str, ...]:
     """The subjects of the topics' keys; what is registered elsewhere is asked for when it is met."""
-    return tuple(f"{topic}-key" for topic in source.topics)
+    return tuple(f"{topic}-key" for topic in source.topics if not is_pattern(topic))
 
 
 def inferred_subject(pipeline: str, decode: Decode) -> str | None:

@@ -14,11 +14,14 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from distributary.ingest.settings.filling_in.outside import NOT_ASKED
 from distributary.ingest.settings.yaml_file import Document
 from distributary.passed_on_options import ClientOptions, is_literal_secret
 from distributary.values import Keys, Wrong, dotted, is_secret, wrong_by
 
-_FROM_ENVIRONMENT = "secrets come from the environment; write ${VARIABLE} and export the variable"
+_FROM_ENVIRONMENT = "secrets come from the environment; write ${VARIABLE} and export the variable, or ${file:/run/secrets/NAME} where a file has it"
+
+_ONLY_SECRETS = "a command gives a secret, such as registry.password, and this is none; write ${VARIABLE}, or ${file:PATH}"
 
 
 def add_problems(document: Document, model: type[BaseModel], error: ValidationError) -> None:
@@ -30,15 +33,24 @@ def add_problems(document: Document, model: type[BaseModel], error: ValidationEr
 
 
 def refuse_literal_secrets(document: Document, model: type[BaseModel]) -> None:
-    """Adds a problem for every secret that is written out in the file."""
+    """Adds a problem for every secret that is written out in the file, and for what a command gives and is none.
+
+    So whoever runs no command knows all that may be wrong with the others' values.
+    """
+    secrets = set[Keys]()
     for setting, info in settings_of(model):
         for keys, value in _at(document.settings, setting):
             if is_secret(info) and value not in (None, ""):
+                secrets.add(keys)
                 _refuse(document, keys)
             if info.annotation is ClientOptions and isinstance(value, Mapping):
                 for name, option in value.items():
+                    if is_literal_secret(name, NOT_ASKED):
+                        secrets.add((*keys, name))
                     if is_literal_secret(name, str(option)):
                         _refuse(document, (*keys, name))
+    for keys in document.from_commands - secrets:
+        document.complain(keys, _ONLY_SECRETS)
 
 
 def _refuse(document: Document, keys: Keys) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
+from typing_extensions import Self
 
 from distributary.codecs.base import CodecName, load_codec
 from distributary.codecs.envelope.options import GivenEnvelope, codec_name
@@ -14,6 +15,9 @@ from distributary.ingest.columns import clustering
 from distributary.ingest.columns import safe_names as names
 from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options
+from distributary.ingest.settings.source.bounds import Assigned, Begins, Ends
+from distributary.ingest.settings.source.presets import Preset
+from distributary.ingest.settings.source.topics import Topics, wrong_partitions, wrong_topics
 from distributary.ingest.settings.table_properties import TableProperties
 from distributary.ingest.settings.upserts import whole_paths
 from distributary.passed_on_options import ClientOptions
@@ -26,44 +30,41 @@ from distributary.values import (
     PositiveSeconds,
     Seconds,
     Wrong,
-    WrongValues,
 )
-
-
-def _checked_topic(topic: str) -> str:
-    if not topic or len(topic) > 249 or topic in (".", "..") or not set(topic) <= _TOPIC_CHARACTERS:
-        raise ValueError(
-            "no topic can be called so: Kafka allows a-z, A-Z, 0-9, dot, _ and -, up to 249 characters"
-        )
-    return topic
-
-
-_TOPIC_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class Source(Group):
     """Where the events come from."""
 
+    preset: Preset | None = None
+    """The service that Kafka is had from and who logs in to it, rendered as options of `source.kafka`, where `bootstrap.servers` stands; whatever stands there wins."""
     kafka: Annotated[ClientOptions, AfterValidator(check_kafka)]
     """Any options of Kafka's Java client, by their own names, such as `bootstrap.servers` and `security.protocol`. `isolation.level` is `read_committed` unless given. Only options that would break a promise are refused."""
-    topics: Annotated[tuple[Annotated[str, AfterValidator(_checked_topic)], ...], Field(min_length=1)]
-    """The topics to read."""
-    starting_offsets: Literal["earliest", "latest"] = "earliest"
-    """Where a new checkpoint begins to read a topic."""
+    topics: Topics
+    """The topics to read, by name, or by a `/regex/`, which need only be found in the name, such as `/^events\\./`: topics that fit and come while a pipeline runs are taken up within half a minute, from their first record. Topics may be added and taken out while a checkpoint lives: an added one begins as `starting_offsets` says, one that was taken out goes on where it was once it is there again."""
+    starting_offsets: Begins = "earliest"
+    """Where a new checkpoint begins to read a topic: `earliest`, its first record; `latest`, its end; a point in time with its zone, such as `2026-11-01T00:00:00Z`, the first record of each partition that was written then or later, which is the end where there is none; or offsets, as `{game-events: {"0": 1000}}`, where a partition that is left out begins with its first record."""
+    until: Ends = None
+    """Where the reading ends, and the run with it: a point in time with its zone, before the first record of each partition that was written then or later; or offsets, as `{game-events: {"0": 2000}}`, before these. What is not there yet is not waited for: a partition without such a record, or that is left out, is read up to where it ends now."""
+    partitions: Assigned = Field(default_factory=dict)
+    """Which partitions are read of each topic, as `{game-events: [0, 1]}`, where others are another pipeline's; all, unless given. It names every topic of `topics`, none of which is a pattern then. A partition that is added while a checkpoint lives begins as `starting_offsets` says."""
     on_data_loss: Literal["stop", "record"] = "stop"
     """What becomes of records that Kafka has no more before they were read, as by the topic's retention: `stop` ends the run, which names them; `record` goes on with the first ones that are there, and tells of those that are lost in the ledger and at the run's end."""
     headers: bool = True
     """Whether the record header `__value_schema_id` is read, where newer producers name the schema."""
 
-    @field_validator("topics")
-    @classmethod
-    def _distinct(cls, topics: tuple[str, ...]) -> tuple[str, ...]:
-        twice = [
-            ((n,), "this topic is written twice; keep one") for n, t in enumerate(topics) if t in topics[:n]
-        ]
-        if twice:
-            raise WrongValues(*twice)
-        return topics
+    @model_validator(mode="after")
+    def _with_preset(self) -> Self:
+        if self.preset is not None:
+            # The group is frozen for everybody but who makes it.
+            self.__dict__["kafka"] = ClientOptions({**self.preset.options(), **self.kafka})
+        return self
+
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
+        yield from wrong_partitions(self.topics, self.partitions)
+        for name, bound in (("starting_offsets", self.starting_offsets), ("until", self.until)):
+            yield from wrong_topics(self.topics, bound if isinstance(bound, dict) else (), name)
 
     def spark_options(self) -> dict[str, str]:
         """The client options as Spark's Kafka source spells them."""
@@ -360,6 +361,8 @@ class Policies(Group):
     """A record without a value in the routing field: `quarantine`, `drop` (counted), `fail`, or `{table: name}` to collect such records in one table."""
     undecodable: Literal["quarantine", "fail"] = "quarantine"
     """A record that cannot be decoded."""
+    quarantine_headers: bool = False
+    """Whether records in `quarantine` keep their headers, so that they can be sent once more as they came; with `bronze` they always do."""
     stuck_table: Literal["stop", "park"] = "stop"
     """A table that can never take the files of a decided batch, as when it was dropped or altered by hand: `stop` the run until `distributary resolve` has decided; or `park` the table: its files wait, those of later batches behind them, and all other tables go on."""
     parked_batches: Annotated[int, Field(ge=1)] = 1000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,11 +13,15 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from distributary.codecs.base import Codec, load_codec
 from distributary.codecs.envelope.options import DELETES, SAID, TABLE, Envelope, envelope_of
 from distributary.codecs.envelope.said import BEFORE, POSITION, PREFIX
+from distributary.ingest.bronze.given import Bronze
+from distributary.ingest.bronze.rule import AsTheyCame
 from distributary.ingest.columns import safe_names as names
 from distributary.ingest.derivation.given import Derived, wrong_derived
 from distributary.ingest.reshaping.given import wrong_beside
 from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.check import add_problems, refuse_literal_secrets
+from distributary.ingest.settings.filling_in.outside import Outside
+from distributary.ingest.settings.filling_in.switches import switch, switches
 from distributary.ingest.settings.groups import (
     Decode,
     Limits,
@@ -38,7 +43,7 @@ from distributary.ingest.settings.table_rules import TableRule, wrong_rules
 from distributary.ingest.settings.yaml_file import Document, in_no_file, parse, read
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
-from distributary.values import Group, Name, Wrong
+from distributary.values import EmptyIsNone, Group, Name, Wrong
 
 KEY_TEXT = "kafka_key_text"
 
@@ -122,6 +127,14 @@ class Settings(Group):
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9_-]+$", max_length=100)]
     """The pipeline's name: a-z, 0-9, _ and -."""
+    env: Annotated[Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$", max_length=50)] | None, EmptyIsNone] = (
+        None
+    )
+    """What `{env}` stands for in names and places; `--env` and the variable `DISTRIBUTARY_ENV` win over it, in that order."""
+    debug_suffix: Annotated[
+        Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$", max_length=50)] | None, EmptyIsNone
+    ] = None
+    """What is put behind the names of all places that a run writes to, and of the catalog's database, so that a trial touches nothing of the real ones; mostly given as `--debug-suffix _debug`."""
     source: Source
     """Where the events come from."""
     registry: Registry = Registry()
@@ -138,6 +151,8 @@ class Settings(Group):
     """Tables that are made of these tables, and kept current by the runs."""
     erased: tuple[Name, ...] = ()
     """SQL conditions over records' own fields, such as `player.id = 7`: a record for which one of them is true lands nowhere, and is counted as `erased`, so that no replay brings back what was erased from the tables. As those of `tables[].deletes`."""
+    bronze: Bronze | None = None
+    """A table with every record that is read, once and as it came: bytes, headers, place and time. `{}` or `{table: bronze}`; by default there is none."""
     catalog: Catalog | None = None
     """By which names Spark's SQL finds the tables; by default they have none but their places."""
     storage: StorageOptions = StorageOptions()
@@ -194,6 +209,7 @@ class Settings(Group):
                 yield ("route", "table"), why
             if isinstance(named, NamedTable) and named.table.endswith(names.MEMORY_SUFFIX):
                 yield ("policies", "no_entity", "table"), why
+        yield from self._keeping_all()
         if self.catalog is not None:
             for keys, why in self.catalog.wrong_for(self.route.by, self.spark.conf):
                 yield ("catalog", *keys), why
@@ -212,6 +228,15 @@ class Settings(Group):
         for keys, why in wrong_derived(self.derive, self.route.table):
             yield ("derive", *keys), why
 
+    def _keeping_all(self) -> Iterator[Wrong]:
+        """What does not go with keeping every record as it came."""
+        if self.bronze is None:
+            return
+        named = self.policies.no_entity
+        table = named.table if isinstance(named, NamedTable) else None
+        for keys, why in self.bronze.wrong_for(self.source.topics, self.erased, table):
+            yield ("bronze", *keys), why
+
     def _landing_by_envelopes(self) -> Iterator[Wrong]:
         """Rules by which something hidden would land as what a row was before."""
         envelope = envelope_of(self.decode.envelope)
@@ -223,7 +248,13 @@ class Settings(Group):
 
     def rule_book(self) -> RuleBook:
         """Which rule says what an entity's table is."""
-        return RuleBook.by(self.tables, self.route, self.sink, self.erased)
+        book = RuleBook.by(self.tables, self.route, self.sink, self.erased)
+        return replace(book, kept=self._kept())
+
+    def _kept(self) -> AsTheyCame:
+        if self.bronze is not None:
+            return self.bronze.tables(self.source.topics)
+        return AsTheyCame(headers=self.policies.quarantine_headers)
 
     @field_validator("checkpoint", mode="after")
     @classmethod
@@ -233,11 +264,20 @@ class Settings(Group):
         return place
 
     @classmethod
-    def from_file(cls, path: Path | str, environment: Mapping[str, str] | None = None) -> Settings:
+    def from_file(
+        cls,
+        path: Path | str,
+        environment: Mapping[str, str] | None = None,
+        *,
+        env: str | None = None,
+        debug_suffix: str | None = None,
+    ) -> Settings:
         """The settings in a YAML file, `${VAR}` filled in from the environment.
 
-        path         the file; relative paths in it are relative to its folder
-        environment  the variables; by default the process's
+        path          the file; relative paths in it are relative to its folder
+        environment   the variables; by default the process's
+        env           what `{env}` stands for, whatever variables and file say
+        debug_suffix  what is put behind the names of all places that a run writes to
 
         Raises ConfigError, which names all problems with their lines and remedies.
 
@@ -245,16 +285,18 @@ class Settings(Group):
         >>> settings.name
         'games'
         """
-        return load(Path(path), environment)
+        return load(Path(path), environment, switches(env, debug_suffix))
 
     @classmethod
     def from_yaml(cls, text: str, folder: Path | str = ".") -> Settings:
         """The settings in a text as it would stand in a file of this folder. Raises ConfigError as `from_file` does."""
-        return _checked(parse(text, Path("settings"), os.environ), folder)
+        outside = Outside(os.environ, Path(os.path.abspath(folder)))
+        return _checked(parse(text, Path("settings"), outside), folder, os.environ)
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any], folder: Path | str = ".") -> Settings:
-        """The settings in a mapping of the same names. Values are taken as they are: secrets in clear, no `${VAR}`.
+        """The settings in a mapping of the same names. Secrets are taken as they are, in clear, and so is what looks like `${VAR}`;
+        `{env}` and its like are filled in as in a file, by `env` there.
 
         given   groups are mappings again: `{"name": "games", "source": {"topics": [...], ...}, ...}`
         folder  what relative paths are relative to
@@ -266,6 +308,14 @@ class Settings(Group):
     def once(self) -> Settings:
         """The same, for a run that takes what is there now and then ends."""
         return self.model_copy(update={"trigger": self.trigger.model_copy(update={"available_now": True})})
+
+    def of_topics(self, names: Sequence[str]) -> Settings:
+        """The same with these topics, where patterns may have stood."""
+        return self.model_copy(update={"source": self.source.model_copy(update={"topics": tuple(names)})})
+
+    def continuously(self) -> Settings:
+        """The same, for a run that goes on until it is stopped."""
+        return self.model_copy(update={"trigger": self.trigger.model_copy(update={"available_now": False})})
 
     def effective(self) -> dict[str, Any]:
         """All settings, defaults included, as plain JSON values; secrets are masked."""
@@ -343,15 +393,21 @@ def load(path: Path, environment: Mapping[str, str] | None = None, given: Sequen
 
 
 def load_with_places(
-    path: Path, environment: Mapping[str, str] | None = None, given: Sequence[str] = ()
+    path: Path,
+    environment: Mapping[str, str] | None = None,
+    given: Sequence[str] = (),
+    *,
+    asks: bool = True,
 ) -> tuple[Settings, Document]:
-    """The same, and where each of them stands. Raises as `load`."""
-    document = read(path, os.environ if environment is None else environment, given)
-    return _checked(document, Path(path).parent), document
+    """The same, and where each of them stands. Unless it `asks`, no command is run that gives a secret. Raises as `load`."""
+    variables = os.environ if environment is None else environment
+    document = read(path, variables, given, asks=asks)
+    return _checked(document, Path(path).parent, variables), document
 
 
-def _checked(document: Document, folder: Path | str) -> Settings:
+def _checked(document: Document, folder: Path | str, variables: Mapping[str, str] | None = None) -> Settings:
     """The settings that a document holds; relative paths in them are relative to the folder. Raises ConfigError."""
+    switch(document, variables or {})
     if document.path is not None:
         refuse_literal_secrets(document, Settings)
     settings: Settings | None = None

@@ -101,6 +101,11 @@ class Pattern:
         return (*before, *_in_one_case(found, self.folds), *behind)
 
 
+def is_pattern(text: str) -> bool:
+    """Whether a text is an expression between slashes."""
+    return Pattern(text, folds=False).is_regex
+
+
 def _glob(text: str) -> _Glob:
     places = {place.value: place for place in _Any}
     return tuple(places.get(character, character) for character in text)

@@ -10,12 +10,17 @@ from pydantic import BaseModel
 
 from distributary.values import Keys, dotted
 
-_VARIABLE = {"type": "string", "pattern": r"\$\{", "description": "filled in from the environment"}
+_VARIABLE = {
+    "type": "string",
+    "pattern": r"\$\{|\{(env|name|topic)\}",
+    "description": "filled in from outside",
+}
 
 _CLOSED = ("enum", "const", "pattern")
 
 _WORDS = {
     "path": "path",
+    "date-time": "point in time",
     "place": "path or URL",
     "password": "secret text",
     "string": "text",
@@ -30,7 +35,9 @@ _HEAD = """\
 
 A pipeline is one YAML file. Relative paths are relative to its folder, and `~` is the home folder. `${VAR}` in any
 value is filled in from the environment, `${VAR:-default}` also without it, and `$${` stands for `${`; between `{`
-and `}` YAML wants such a value in quotes. Secrets are taken from the environment only and never shown.
+and `}` YAML wants such a value in quotes. `${file:/run/secrets/password}` is what a file has, and `${command:…}` what a command writes,
+which is for secrets only. Secrets come from these three and are never shown. In names and places `{name}`, `{env}` and `{topic}` are filled in:
+[one file for several environments](../how-to/parametrise.md) has all of it.
 All mistakes in a file are reported at once, each with its line, its column and what to write instead.
 
 Each command that takes such a file (but for those of `schema`, which take `--registry` instead) takes `--set KEY=VALUE`, too, as often as there is

@@ -8,7 +8,10 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from distributary.ingest.bronze.rule import AsTheyCame
 from distributary.ingest.columns.clustering import ClusterBy
+from distributary.ingest.expectations.checking import Met
+from distributary.ingest.expectations.given import Expectation
 from distributary.ingest.reshaping.rule import Beside, Reshape
 from distributary.ingest.settings.groups import Policies, Route, Sink
 from distributary.ingest.settings.patterns import Pattern
@@ -30,6 +33,7 @@ class TableSpec:
     partition_by  fields, or the day in Kafka by its column's name, that its files are told apart by
     reshape     what becomes of records' columns before anything else looks at them; None where they stay as they are
     cluster_by  by what its rows lie near each other; None where nothing is said of it, so that it stays as it is
+    expects     what its records are to meet
     """
 
     place: int | None = None
@@ -42,6 +46,7 @@ class TableSpec:
     partition_by: tuple[str, ...] = ()
     reshape: Reshape | None = None
     cluster_by: ClusterBy | None = None
+    expects: tuple[Expectation, ...] = ()
 
     @property
     def setting(self) -> str:
@@ -69,6 +74,10 @@ class Condition(Protocol):
         """For which rows it is true. Raises ConfigError where types do not go with it."""
         ...
 
+    def tried(self, rows: pa.RecordBatch) -> Met:
+        """The same of each by itself: what fails is told and not raised."""
+        ...
+
 
 @dataclass(frozen=True)
 class RuleBook:
@@ -77,8 +86,9 @@ class RuleBook:
     specs, patterns  what each rule says, and whom it is for
     defaults         what the table of an entity is that none fits
     fits             by the places of rules that have policies of their own, what these come to
-    conditions       those of deletes, and of what is erased, by their texts
+    conditions       those of deletes, of expectations, and of what is erased, by their texts
     erased           conditions over records that land nowhere
+    kept             where records are kept as they came, whatever becomes of them
     """
 
     specs: tuple[TableSpec, ...] = ()
@@ -87,6 +97,7 @@ class RuleBook:
     fits: Mapping[int, FitRules] = field(default_factory=dict)
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     erased: tuple[str, ...] = ()
+    kept: AsTheyCame = field(default_factory=AsTheyCame)
     _found: dict[str, TableSpec] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -142,6 +153,23 @@ class RuleBook:
         ]
 
     @property
+    def expecting(self) -> bool:
+        """Whether any rule says what records are to meet."""
+        return any(spec.expects for spec in self.specs)
+
+    def expects(self, entity: str) -> tuple[Expectation, ...]:
+        """What records of an entity's table are to meet."""
+        return self.of(entity).expects if self.expecting else ()
+
+    def asked_of_each(self) -> list[tuple[str, str]]:
+        """The conditions of expectations, each behind the setting that has it."""
+        return [
+            (f"{spec.setting}.expect.{one.name}", one.condition)
+            for spec in self.specs
+            for one in spec.expects
+        ]
+
+    @property
     def partitions(self) -> bool:
         """Whether any rule has tables in partitions."""
         return any(spec.partition_by for spec in self.specs)
@@ -173,7 +201,8 @@ class RuleBook:
         """What rules want of a record in Kafka beside its key and value."""
         rules = [spec.reshape for spec in self.specs if spec.reshape is not None]
         headers = {name for one in rules for name in one.headers}
-        return Beside(tuple(sorted(headers)), any(one.timestamp_type for one in rules))
+        told_by = any(one.timestamp_type for one in rules) or bool(self.kept)
+        return Beside(tuple(sorted(headers)), told_by, self.kept.every_header)
 
     def takes_tombstones(self, entity: str) -> bool:
         """Whether records without a value take rows of an entity's table away."""
@@ -212,6 +241,7 @@ def _spec(place: int, rule: TableRule, sink: Sink) -> TableSpec:
         partition_by=rule.partition_by or (),
         reshape=None if rule.columns is None else rule.columns.rule(),
         cluster_by=_clustering(place, rule, sink),
+        expects=rule.expectations(),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from distributary.ingest.columns import safe_names
+from distributary.ingest.expectations.given import Expectation, GivenExpectation, conditions_in
 from distributary.ingest.reshaping.given import ColumnsRule, wrong_columns
 from distributary.ingest.settings.deletes import DeleteRule, Deleting, GivenDeletes
 from distributary.ingest.settings.groups import ClusterFields, Columns, OnChange, Policies, Route, Sink
@@ -144,12 +145,22 @@ class TableRule(Group):
     """What happens to what does not fit these tables; what it does not say, `policies` does."""
     columns: ColumnsRule | None = None
     """Which fields land, by which names, and what of their values: chosen right behind decoding, so that `keys`, `sequence_by`, `partition_by` and `policies` know the columns as they are then. Routes and `deletes` see the record as it came. All fields land as they are unless given."""
+    expect: dict[Name, GivenExpectation] = Field(default_factory=dict)
+    """What their records are to meet: names of your own, each with a SQL condition over the columns that a record has for the table, behind `columns`, such as `{sane_heart: "heart_bpm between 20 and 250"}`; or with a mapping that says what becomes of a record that does not. See [expectations](expectations.md)."""
     max_rows_per_file: Annotated[int, Field(ge=1)] | None = None
     """How many rows a file of the table has at most; by default `sink.max_rows_per_file`."""
 
     def upsert(self) -> Upsert | None:
         """How its tables' rows take the place of earlier ones; None where they do not."""
         return self.landing().upsert
+
+    def expectations(self) -> tuple[Expectation, ...]:
+        """What its tables' records are to meet."""
+        return Expectation.all_of(self.expect)
+
+    def expected(self) -> Iterator[tuple[Keys, str]]:
+        """The conditions of that, each behind its place within the rule."""
+        return ((("expect", *keys), text) for keys, text in conditions_in(self.expect))
 
     def condition(self) -> tuple[Keys, str | None]:
         """The condition of its deletes, if there is one, behind its place within the rule."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,11 @@ from typing import Any
 import yaml
 
 from distributary.errors import ConfigError
+from distributary.ingest.settings.filling_in.outside import Outside, fill_in
 from distributary.ingest.settings.problems import GIVEN, Place, Problem, as_error, where
 from distributary.values import Keys, dotted
 
 _TOP = Place(1, 1)
-
-_VARIABLE = re.compile(
-    r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}|(?P<broken>\$\{)"
-)
 
 # What a setting's name may be made of.
 _NAME = re.compile(r"[A-Za-z0-9_.\[\]\"*-]*")
@@ -36,7 +34,8 @@ class Document:
 
     path              None for settings that stand in no file
     keys, values      the place of each setting's key and of its value
-    from_environment  the settings into which a variable, or its default, was filled
+    from_environment  the settings into which something was filled that does not stand in the file, or its default
+    from_commands     those of them into which a command's answer was
     problems          what was found wrong while reading; `values` is complete all the same
     """
 
@@ -45,6 +44,7 @@ class Document:
     keys: dict[Keys, Place] = field(default_factory=dict)
     values: dict[Keys, Place] = field(default_factory=dict)
     from_environment: set[Keys] = field(default_factory=set)
+    from_commands: set[Keys] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
 
     def place(self, keys: Keys) -> Place:
@@ -67,18 +67,21 @@ class Document:
             self.problems.append(Problem(keys, message, place or self.place(keys)))
 
 
-def read(path: Path, environment: Mapping[str, str], given: Sequence[str] = ()) -> Document:
+def read(
+    path: Path, environment: Mapping[str, str], given: Sequence[str] = (), *, asks: bool = True
+) -> Document:
     """The file as a document, with what is `given` instead of what it says, each as `sink.root=./lake`.
 
-    Raises ConfigError where the file is not YAML or cannot be read, and for what is given and is no such text.
+    Unless it `asks`, no command that it names is run. Raises ConfigError where the file is not YAML or cannot be read, and for what is given and is no such text.
     """
-    document = parse(_text(path), path, environment)
+    outside = Outside(environment, Path(os.path.abspath(path)).parent, asks)
+    document = parse(_text(path), path, outside)
     for text in given:
-        _put(document, text, environment)
+        _put(document, text, outside)
     return document
 
 
-def _put(document: Document, text: str, environment: Mapping[str, str]) -> None:
+def _put(document: Document, text: str, outside: Outside) -> None:
     """Put what was given in the place of what the file says."""
     name, is_told, value = text.partition("=")
     parts = _parts(name)
@@ -90,24 +93,26 @@ def _put(document: Document, text: str, environment: Mapping[str, str]) -> None:
             'of a name that has dots itself stands in quotes, as in source.kafka."group.id"'
         )
     keys = _keys_of(document.settings, parts)
-    found = _given(value, keys, environment)
+    found = _given(value, keys, outside)
     for places in (document.keys, document.values):
         for old in [old for old in places if old[: len(keys)] == keys]:
             del places[old]
     document.from_environment = {old for old in document.from_environment if old[: len(keys)] != keys}
+    document.from_commands = {old for old in document.from_commands if old[: len(keys)] != keys}
     document.problems = [one for one in document.problems if one.keys[: len(keys)] != keys]
     document.settings = _with(document.settings, keys, found.settings)
     for number in range(1, len(keys)):
         document.values.setdefault(keys[:number], GIVEN)
     document.values.update({(*keys, *below): GIVEN for below in found.values})
     document.from_environment |= {(*keys, *below) for below in found.from_environment}
+    document.from_commands |= {(*keys, *below) for below in found.from_commands}
     document.problems += [Problem((*keys, *one.keys), one.message, GIVEN) for one in found.problems]
 
 
-def _given(text: str, keys: Keys, environment: Mapping[str, str]) -> Document:
+def _given(text: str, keys: Keys, outside: Outside) -> Document:
     """A value as a document of its own."""
     found = Document(None, values={(): GIVEN})
-    if (wrong := _fill(found, text, environment)) is not None:
+    if (wrong := _fill(found, text, outside)) is not None:
         raise as_error(None, [Problem(keys, wrong.message, GIVEN)])
     return found
 
@@ -190,21 +195,21 @@ def _places(given: Any, keys: Keys) -> Iterator[tuple[Keys, Place]]:
         yield from _places(value, (*keys, key))
 
 
-def parse(text: str, path: Path, environment: Mapping[str, str]) -> Document:
+def parse(text: str, path: Path, outside: Outside) -> Document:
     """The text of this file as a document. Raises ConfigError where it is not YAML."""
     document = Document(path)
-    if (wrong := _fill(document, text, environment)) is not None:
+    if (wrong := _fill(document, text, outside)) is not None:
         raise as_error(path, [wrong])
     return document
 
 
-def _fill(document: Document, text: str, environment: Mapping[str, str]) -> Problem | None:
+def _fill(document: Document, text: str, outside: Outside) -> Problem | None:
     """Read a text into a document; why it is no YAML, where it is none."""
     try:
         loader = yaml.SafeLoader(text)
         node = loader.get_single_node()
         if node is not None:
-            document.settings = _Reader(loader, document, environment).value(node, (), ())
+            document.settings = _Reader(loader, document, outside).value(node, (), ())
     except yaml.MarkedYAMLError as error:
         return _syntax_problem(error)
     except yaml.reader.ReaderError as error:
@@ -214,38 +219,13 @@ def _fill(document: Document, text: str, environment: Mapping[str, str]) -> Prob
     return None
 
 
-def fill_in(text: str, environment: Mapping[str, str], complain: Callable[[str], None]) -> tuple[str, bool]:
-    """The text with its `${VAR}` and `${VAR:-default}` filled in, and whether there was any; `$${` stands for `${`."""
-    filled = False
-
-    def replacement(match: re.Match[str]) -> str:
-        nonlocal filled
-        if match[0] == "$${":
-            return "${"
-        if match["broken"]:
-            complain(
-                "`${` does not begin a variable; write ${NAME} or ${NAME:-default}, or $${ for the text ${"
-            )
-            return match[0]
-        filled = True
-        value = environment.get(match["name"], match["default"])
-        if value is None:
-            complain(
-                f"the environment has no variable {match['name']}; export it, or write ${{{match['name']}:-default}}"
-            )
-            return match[0]
-        return value
-
-    return _VARIABLE.sub(replacement, text), filled
-
-
 class _Reader:
     """Turns YAML's nodes into plain values, noting where each was."""
 
-    def __init__(self, loader: yaml.SafeLoader, document: Document, environment: Mapping[str, str]) -> None:
+    def __init__(self, loader: yaml.SafeLoader, document: Document, outside: Outside) -> None:
         self._loader = loader
         self._document = document
-        self._environment = environment
+        self._outside = outside
 
     def value(self, node: yaml.Node, keys: Keys, around: tuple[yaml.Node, ...]) -> Any:
         self._document.values[keys] = _place(node)
@@ -295,11 +275,11 @@ class _Reader:
             return None
         if not isinstance(value, str):
             return value
-        text, filled = fill_in(
-            value, self._environment, lambda message: self._document.complain(keys, message)
-        )
-        if filled:
+        text, kinds = fill_in(value, self._outside, lambda message: self._document.complain(keys, message))
+        if kinds:
             self._document.from_environment.add(keys)
+        if "command" in kinds:
+            self._document.from_commands.add(keys)
         return text
 
 

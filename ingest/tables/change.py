@@ -18,17 +18,14 @@ from pyspark.sql import SparkSession
 from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_random
 
 from distributary.errors import CommitImpossible, PipelineError
+from distributary.ingest.bronze import rows as bronze
+from distributary.ingest.bronze.rule import KEEPS_PROPERTY, require_keeping, require_not_keeping
 from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.columns.differences import Difference, differences, only_wider, storable
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.partitions import partition_columns
-from distributary.ingest.columns.safe_names import (
-    BATCHES_TABLE,
-    CHANGES_TABLE,
-    MEMORY_SUFFIX,
-    QUARANTINE_TABLE,
-)
+from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.log_paths import LOG
 from distributary.ingest.merge.rule import VECTORS
@@ -45,11 +42,7 @@ from distributary.ingest.tables.known import (
     TableBook,
     require_mode,
 )
-from distributary.ingest.tables.ledger import (
-    BATCHES_SCHEMA,
-    CHANGES_SCHEMA,
-    QUARANTINE_SCHEMA,
-)
+from distributary.ingest.tables.ledger import OWN_TABLES
 from distributary.ingest.tables.log import (
     clocks,
     create_actions,
@@ -72,12 +65,6 @@ from distributary.ingest.tables.state import (
 from distributary.ingest.tables.state_by_spark import (
     widen_columns,
 )
-
-OWN_TABLES: Mapping[str, pa.Schema] = {
-    QUARANTINE_TABLE: QUARANTINE_SCHEMA,
-    BATCHES_TABLE: BATCHES_SCHEMA,
-    CHANGES_TABLE: CHANGES_SCHEMA,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +100,13 @@ class PlannedChange:
         return any(change.kind == "widened" for change in self.added)
 
 
+def _beside(folder: str, layout: Layout, properties: Mapping[str, str]) -> _Wanted:
+    """What a table beside those of entities must be: it keeps records as they came, or else remembers another one's deletes."""
+    if layout == bronze.LAYOUT:
+        return _Wanted(layout, {**properties, KEEPS_PROPERTY: "true"}, partitions=(bronze.DAY,))
+    return _Wanted(layout, {**properties, REMEMBERS_PROPERTY: folder.removesuffix(MEMORY_SUFFIX)})
+
+
 def log_retention(days: int) -> str:
     """So many days as Delta takes them for `delta.logRetentionDuration`."""
     return f"interval {days} days"
@@ -143,7 +137,8 @@ class TableChanger:
     ) -> None:
         """Create or extend the tables planned for and those without one of Kafka's columns; our own where they are missing.
 
-        Those of which that is wanted say something else of themselves. `memories` are what remembers deletes, with all columns.
+        Those of which that is wanted say something else of themselves. `memories` are what remembers deletes, with all columns, and what
+        keeps records as they came.
         """
         schemas = {layout: Layout(table_schema(self._columns, layout)) for layout in set(layouts.values())}
         specs = {change.folder: self._tables.made_with.spec_of(change.entity) for change in planned}
@@ -160,10 +155,7 @@ class TableChanger:
             )
             for change in planned
         }
-        wanted |= {
-            folder: _Wanted(layout, {**properties, REMEMBERS_PROPERTY: folder.removesuffix(MEMORY_SUFFIX)})
-            for folder, layout in (memories or {}).items()
-        }
+        wanted |= {folder: _beside(folder, layout, properties) for folder, layout in (memories or {}).items()}
         there = self._tables.states(OWN_TABLES)
         own = {
             folder: _Wanted(Layout(schema), properties)
@@ -181,7 +173,9 @@ class TableChanger:
         """Those of these tables that are not there, or lack a column. Raises CommitImpossible for one that is an entity's."""
         there = self._tables.states(wanted)
         for folder, state in there.items():
-            if REMEMBERS_PROPERTY not in state.properties:
+            if wanted[folder] == bronze.LAYOUT:
+                require_keeping(state.place, state.properties)
+            elif REMEMBERS_PROPERTY not in state.properties:
                 raise CommitImpossible(
                     f"table {state.place} is where the deletes of table {folder.removesuffix(MEMORY_SUFFIX)} are remembered, and was made for "
                     "something else. Move it away, or take `deletes` from the settings"
@@ -264,6 +258,7 @@ class TableChanger:
         made_with = self._tables.made_with
         for folder, state in there.items():
             if (spec := wanted[folder].spec) is not None:
+                require_not_keeping(state.place, state.properties)
                 require_mode(state, spec, made_with.topics_of(folder), by_text=made_with.by_text)
                 require_partitions(state, spec, self._columns.kafka_date)
                 require_clustering(state, spec)

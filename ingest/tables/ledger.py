@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.codecs.changes.classify import ChangeClass
+from distributary.ingest.bronze.rows import HEADERS
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import Fractions, statistics
@@ -53,10 +54,12 @@ BATCHES_SCHEMA = pa.schema(
         ("first_batch_id", pa.int64()),
         ("rows_purged", pa.int64()),
         ("rows_unchanged", pa.int64()),
+        ("expectations", pa.string()),
+        ("rows_kept", pa.int64()),
     ]
 )
 
-"""One row a batch, and of old ones one a day where `sink.keep` says so; `rows_by_reason`, `offsets`, `gaps`, `schema_ids` and `unknown_fields` are JSON text."""
+"""One row a batch, and of old ones one a day where `sink.keep` says so; `rows_by_reason`, `offsets`, `gaps`, `schema_ids`, `unknown_fields` and `expectations` are JSON text."""
 
 CHANGES_SCHEMA = pa.schema(
     [
@@ -100,12 +103,19 @@ QUARANTINE_SCHEMA = pa.schema(
         ("entity", pa.string()),
         ("batch_id", pa.int64()),
         ("generation", pa.string()),
-        # Behind those of earlier versions, whose tables get it.
+        # Behind those of earlier versions, whose tables get these.
         ("pipeline", pa.string()),
+        ("headers", HEADERS),
     ]
 )
 
 """One row a record that has no place in an entity's table: its bytes as they came, and why."""
+
+OWN_TABLES: Mapping[str, pa.Schema] = {
+    QUARANTINE_TABLE: QUARANTINE_SCHEMA,
+    BATCHES_TABLE: BATCHES_SCHEMA,
+    CHANGES_TABLE: CHANGES_SCHEMA,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,6 +134,8 @@ class BatchRow:
                     no rule asks for them, or a commit that would say so is not in its table, or not in its log any more
     first_batch_id, rows_purged  what upkeep writes of old batches: the first of those that the row stands for, and how many rows in quarantine
                     were deleted as too old
+    expectations    table's folder -> expectation -> (records that met it, records that did not); None where no table with records expects anything
+    rows_kept       records that were kept as they came; None where that was not wanted
     """
 
     pipeline: str
@@ -155,6 +167,8 @@ class BatchRow:
     first_batch_id: int | None = None
     rows_purged: int | None = None
     rows_unchanged: int | None = None
+    expectations: Mapping[str, Mapping[str, Sequence[int]]] | None = None
+    rows_kept: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,11 +255,12 @@ def _plain(row: BatchRow) -> dict[str, Any]:
     return {name: _as_text(value) for name, value in asdict(row).items()}
 
 
-def changes_file(root: At, rows: Sequence[ChangeRow]) -> DataFile:
-    """One batch's changes (at least one) as a file in `ledger_changes`, not yet committed."""
+def changes_file(root: At, rows: Sequence[ChangeRow], name: str | None = None) -> DataFile:
+    """One batch's changes (at least one) as a file in `ledger_changes`, not yet committed; called as files of that batch are, unless told."""
     # Not `asdict`: its deep copies take a millisecond a table, and nothing here is nested.
     plain = [{one.name: getattr(row, one.name) for one in fields(row)} for row in rows]
-    return _write(root, CHANGES_TABLE, file_name(rows[0].generation, rows[0].batch_id), plain, CHANGES_SCHEMA)
+    name = name or file_name(rows[0].generation, rows[0].batch_id)
+    return _write(root, CHANGES_TABLE, name, plain, CHANGES_SCHEMA)
 
 
 def _as_text(value: Any) -> Any:

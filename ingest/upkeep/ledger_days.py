@@ -102,6 +102,7 @@ def _together(rows: Sequence[Row]) -> Sequence[Row]:
             **{name: _sum_if_all_tell([row.get(name) for row in rows]) for name in MERGED_ROWS},
             "first_batch_id": first_id(rows[0]),
             "started_at": rows[0]["started_at"],
+            "rows_kept": _sum_if_all_tell([row.get("rows_kept") for row in rows]),
             "rows_purged": _sum_if_any(row.get("rows_purged") for row in rows),
             "requests": _sum_if_any(row.get("requests") for row in rows),
             "rows_by_reason": _counts(rows, "rows_by_reason"),
@@ -110,6 +111,7 @@ def _together(rows: Sequence[Row]) -> Sequence[Row]:
             "gaps": _nested(rows, "gaps"),
             "schema_ids": json.dumps(sorted({one for row in rows for one in _value(row, "schema_ids", [])})),
             "unknown_fields": _nested(rows, "unknown_fields"),
+            "expectations": _expectations(rows),
         }
     ]
 
@@ -151,6 +153,17 @@ def _nested(rows: Sequence[Row], name: str) -> str:
         for key, counts in _value(row, name, {}).items():
             found.setdefault(key, Counter()).update(counts)
     return json.dumps(found)
+
+
+def _expectations(rows: Sequence[Row]) -> str | None:
+    """How often each was met, and not met, in all of these; None where no batch tells of any."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for row in rows:
+        for table, told in _value(row, "expectations", {}).items():
+            for name, counts in told.items():
+                sums = found.setdefault(table, {}).setdefault(name, [0, 0])
+                found[table][name] = [one + other for one, other in zip(sums, counts, strict=True)]
+    return json.dumps(found) if found else None
 
 
 def _value(row: Row, name: str, none: Any) -> Any:

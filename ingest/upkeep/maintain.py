@@ -17,8 +17,10 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import (
     BATCHES_TABLE,
     CHANGES_TABLE,
+    OUR_NAMES,
     QUARANTINE_TABLE,
     RESERVED_TABLES,
+    RESOLVED_TABLE,
 )
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
@@ -221,7 +223,8 @@ def _require_long_enough(wish: Wish) -> None:
 
 
 def _chosen(root: Files, mine: Sequence[str], derived: Sequence[str], wished: Sequence[str]) -> list[str]:
-    known = [*mine, *(memory_folder(table) for table in mine), QUARANTINE_TABLE, CHANGES_TABLE, BATCHES_TABLE]
+    own = [QUARANTINE_TABLE, RESOLVED_TABLE, CHANGES_TABLE, BATCHES_TABLE]
+    known = [*mine, *(memory_folder(table) for table in mine), *own]
     there = [table for table in dict.fromkeys(known) if has_log(root.below(table))]
     there += derived
     if unknown := sorted(set(wished) - set(there)):
@@ -289,7 +292,7 @@ class _Round:
         if bound is None:
             told = f"{RETENTION}, {properties[RETENTION]!r},"
             return Leftovers(), [f"not cleaned up: its {told} is no time that is understood here"]
-        shared = place.url.rpartition("/")[2] in RESERVED_TABLES
+        shared = place.url.rpartition("/")[2] in OUR_NAMES
         gone = leftovers(place, bound, self.waits, is_shared=shared, partitions=partitioned_by)
         return gone, [
             f"files that stay though they are old: {gone.held:,}, as {gone.why}"

@@ -6,14 +6,17 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from distributary.codecs.types.masks import Rows, is_valid
 from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, Frames, bodies
 from distributary.ingest import failpoints
 from distributary.ingest import pins as reasons
-from distributary.ingest.kafka.offset_spans import count_spans, placed
+from distributary.ingest.bronze.rule import ALREADY
+from distributary.ingest.kafka.offset_spans import committed, count_spans, placed
 from distributary.ingest.kafka.portions import any_kept_back
 from distributary.ingest.kafka.records import raw_records
 from distributary.ingest.pins import Pins, RecordKey, Verdict, numbers_of_records
@@ -21,7 +24,7 @@ from distributary.ingest.worker.gathering import report_row, shipments
 from distributary.ingest.worker.keys import Keys, LookedAt
 from distributary.ingest.worker.per_entity import EntityDemux
 from distributary.ingest.worker.placement import decode, place_tombstones
-from distributary.ingest.worker.record_group import Batch
+from distributary.ingest.worker.record_group import Batch, picked
 from distributary.ingest.worker.report import TaskReport, to_batch
 from distributary.ingest.worker.spark_rows import SparkRows
 from distributary.ingest.worker.task import Task, tally
@@ -82,6 +85,7 @@ class Demultiplexer:
         raw = raw_records(batch, self._pins.rules.topics)
         if self._pins.turn.count_input:
             count_spans(raw, self._task.report.counts.spans)
+            self._keep(raw)
         keys = None if self._keys is None else self._keys.look(raw["key"])
         raw = raw if keys is None else keys.beside(raw)
         rows = self._of_some_time(raw, self._not_yet_placed(raw, self._without_rejected(raw)))
@@ -98,6 +102,22 @@ class Demultiplexer:
             by_spark = SparkRows.of(batch, int(number))
             mine = rows[numbers == number]
             decode(Batch(self._task, raw, int(number), by_spark), mine, bodies(raw["value"], frames, mine))
+
+    def _keep(self, raw: pa.RecordBatch) -> None:
+        """Keep each record as it came, whatever becomes of it, where that is wanted. Those that wait come again, and were kept then."""
+        kept, already = self._pins.rules.tables.kept, self._pins.tables.already
+        if not kept:
+            return
+        every = np.arange(raw.num_rows, dtype=np.int64)
+        for folder in sorted(kept.folders):
+            topics = [topic for topic, its in kept.by_topic.items() if its == folder]
+            mine = every if len(topics) == len(kept.by_topic) else every[_of_topics(raw, topics)]
+            there = (
+                committed(raw, mine, already[folder]) if folder in already else np.zeros(len(mine), np.bool_)
+            )
+            self._task.report.counts.kept[ALREADY] += int(there.sum())
+            if len(new := mine[~there]):
+                self._task.keep(folder, picked(raw, new))
 
     def shipped(self) -> Iterator[pa.RecordBatch]:
         """What is ready to go to who writes it, once."""
@@ -188,3 +208,8 @@ class Demultiplexer:
             counts.tolist(),
         )
         self._task.set_aside(raw, rows)
+
+
+def _of_topics(raw: pa.RecordBatch, topics: Sequence[str]) -> npt.NDArray[np.bool_]:
+    found: npt.NDArray[np.bool_] = pc.is_in(raw["topic"], pa.array(topics)).to_numpy(zero_copy_only=False)
+    return found

@@ -13,6 +13,7 @@ from distributary.ingest.columns.growth import GrowthRules, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.columns.safe_names import ENTITY_LENGTH, MEMORY_SUFFIX
 from distributary.ingest.conform.conversion import Conversion, conversion_for
+from distributary.ingest.expectations.given import Expectation
 from distributary.ingest.history.bounds import with_bounds
 from distributary.ingest.kafka.columns import of_records, with_rescued
 from distributary.ingest.partitioned import PartitionedBy, partitioned_by
@@ -59,6 +60,7 @@ class EntityBook:
         self._fits: list[FitRules | None] = []
         self._upserts: list[Upsert | None] = []
         self._partitions: list[PartitionedBy] = []
+        self._expects: list[tuple[Expectation, ...]] = []
         self._by_folder: dict[str, int] = {}
         self._grown: dict[tuple[Layout, Hashable, tuple[int, ...] | None, bool, Upsert | None], Layout] = {}
         self._wider: dict[tuple[Layout, Hashable, tuple[int, ...] | None, frozenset[str]], Layout] = {}
@@ -146,6 +148,10 @@ class EntityBook:
         """How rows of an entity's table take the place of earlier ones; None where each is added."""
         return self._upserts[code]
 
+    def expects(self, code: int) -> tuple[Expectation, ...]:
+        """What records of an entity's table are to meet."""
+        return self._expects[code]
+
     def partitions(self, code: int) -> PartitionedBy:
         """What an entity's table is partitioned by."""
         return self._partitions[code]
@@ -215,6 +221,7 @@ class EntityBook:
             self._fits.append(self._pins.rules.tables.fit(self.names[-1]))
             self._upserts.append(self._pins.rules.tables.upsert(self.names[-1]))
             self._partitions.append(partitioned_by(self._pins, folder, self.names[-1]))
+            self._expects.append(self._pins.rules.tables.expects(self.names[-1]))
             reshape = self._pins.rules.tables.reshape(self.names[-1])
             self._reshapes.append(
                 None if reshape is None else self._pins.rules.tables.of(self.names[-1]).place

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from distributary.files import machine
+from distributary.ingest.bronze import rows as bronze
 from distributary.ingest.columns.growth import GrowthRules, grown, holds
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
@@ -137,6 +138,13 @@ def row_of(
     said = parts[0].schema.metadata
     told = pa.schema([], said).serialize().to_pybytes() if said else None
     return folder, entity, None if is_known else layout.serialized, rows.serialize().to_pybytes(), told, None
+
+
+def nobodys(pins: Pins, folder: str) -> Layout | None:
+    """The columns of a table that is no entity's; None for one that is."""
+    if folder == QUARANTINE_TABLE:
+        return QUARANTINE
+    return bronze.LAYOUT if folder in pins.rules.tables.kept.folders else None
 
 
 def most_rows(pins: Pins, entity: str | None) -> int | None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import islice
 
 import numpy as np
 import pyarrow as pa
 
-from distributary.codecs.base import Decoded, Enveloped, Failure, growing_reader
-from distributary.codecs.reasons import TRUNCATE
+from distributary.codecs.base import Decoded, growing_reader
 from distributary.codecs.types.fields import fields_in
 from distributary.codecs.types.masks import Codes, Rows, present
 from distributary.errors import ConfigError, PolicyStopped
@@ -41,10 +39,13 @@ from distributary.ingest.worker.keyed import (
 from distributary.ingest.worker.record_group import (
     Batch,
     Columns,
+    Mask,
     Part,
+    as_expected,
     brought_columns,
     parts,
     picked,
+    stops_by,
     without_erased,
 )
 from distributary.ingest.worker.report import Growth, Wish
@@ -73,7 +74,7 @@ def place(batch: Batch, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) 
     verdicts = [Verdict(failure.reason, failure.detail) for failure in decoded.failures]
     _refuse(batch, rows[failed], verdicts)
     report = batch.task.report
-    report.stops += _stops(batch, rows[failed], decoded.failures)
+    report.stops += stops_by(batch, rows[failed], decoded.failures)
     if decoded.around is not None:
         report.counts.dropped.update({why: len(some) for why, some in decoded.around.left_out.items()})
     lacking = (batch.pinned.schema.id, batch.reader.name)
@@ -124,20 +125,6 @@ def _refuse(
     """`names` are the entities, where those are known."""
     refs = [batch.pinned_of(row).key[0] for row in rows.tolist()]
     batch.task.quarantine.take(batch.raw, rows, verdicts, refs, names)
-
-
-def _stops(batch: Batch, rows: Rows, failures: Sequence[Failure]) -> list[str]:
-    """Why the settings have the run stop, if they do, because of these failures, which are these rows'."""
-    codec = batch.pins.rules.decoding.codec
-    if not failures or not isinstance(codec, Enveloped) or codec.truncate != "stop":
-        return []
-    found = (row for row, one in zip(rows.tolist(), failures, strict=True) if one.reason == TRUNCATE)
-    what = "says that its table was emptied, and decode.envelope.truncate is `stop`"
-    remedy = "Empty it here by hand where that is meant; write quarantine or ignore to leave it as it is"
-    return [
-        f"the record at {'/'.join(map(str, place_of(batch.raw, row)))} {what}. {remedy}"
-        for row in islice(found, 1)
-    ]
 
 
 def _survived(batch: Batch, rows: Rows, payloads: pa.BinaryArray) -> Sequence[Rows]:
@@ -326,7 +313,13 @@ def _by_layout(batch: Batch, rows: Rows, decoded: Columns, codes: Codes, live: R
     """Entities with the same columns and policies go on together; in most batches that is all of them."""
     book = batch.task.book
     kinds = {
-        int(code): (book.layouts[code], book.rule(code), book.upsert(code), book.partitions(code))
+        int(code): (
+            book.layouts[code],
+            book.rule(code),
+            book.upsert(code),
+            book.partitions(code),
+            book.expects(code),
+        )
         for code in present(codes[live]).tolist()
     }
     for kind in dict.fromkeys(kinds.values()):
@@ -352,6 +345,15 @@ def _conform(batch: Batch, rows: Rows, decoded: Columns, codes: Codes) -> None:
         if len(stays):
             _conform(batch, rows[stays], decoded.some(stays), codes[stays])
         return
+    kept = as_expected(batch, rows, decoded, codes, gone)
+    if len(kept):
+        _land(batch, rows[kept], decoded.some(kept), codes[kept], None if gone is None else gone[kept])
+
+
+def _land(batch: Batch, rows: Rows, decoded: Columns, codes: Codes, gone: Mask | None) -> None:
+    """Those of them that are not to be anywhere else; `gone` take their key's row away."""
+    book, first = batch.task.book, int(codes[0])
+    upsert = book.upsert(first)
     if upsert is not None and (wrong := _wrong_own(upsert, book.layouts[first])):
         batch.task.report.stops.append(f"table {book.folders[first]}: {wrong}")
         return

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.codecs.types.masks import Rows
+from distributary.ingest.bronze.rows import HEADERS
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.pins import Pins, Verdict
@@ -78,12 +79,12 @@ class Quarantine:
             [refused.entities[place] for place in new],
         )
 
-    def _of_payload(self, raw: pa.RecordBatch, refused: _Refused) -> tuple[pa.Array, pa.Array]:
-        """Keys and values, as far as rules of tables have them kept."""
+    def _of_payload(self, raw: pa.RecordBatch, refused: _Refused) -> tuple[pa.Array, pa.Array, pa.Array]:
+        """Keys, values and headers, as far as rules of tables have them kept."""
         book = self._pins.rules.tables
-        keys, values = raw["key"], raw["value"]
+        keys, values, headers = raw["key"], raw["value"], self._headers(raw)
         if not book.reshapes:
-            return keys, values
+            return keys, values, headers
         whose = self._entities(raw, refused)
         by = {entity: tuple(book.in_quarantine(entity)) for entity in set(whose)}
         kinds = [(by[entity], entity is None) for entity in whose]
@@ -91,12 +92,17 @@ class Quarantine:
             mine = pa.array([kind == (rules, unknown) for kind in kinds])
             if not all(one.payload for one in rules):
                 values = pc.if_else(mine, None, values)
+                headers = pc.if_else(mine, pa.scalar(None, headers.type), headers)
                 keys = pc.if_else(mine, None, keys)
             for one in rules:
                 # Of which secret a hash would be nobody knows where several rules might be a record's.
                 landing = pa.nulls(len(keys), keys.type) if unknown else landing_key(one, keys)
                 keys = keys if one.key == "keep" else pc.if_else(mine, landing, keys)
-        return keys, values
+        return keys, values, headers
+
+    def _headers(self, raw: pa.RecordBatch) -> pa.Array:
+        wanted = self._pins.rules.tables.kept.headers
+        return raw["every_header"] if wanted else pa.nulls(raw.num_rows, HEADERS)
 
     def _entities(self, raw: pa.RecordBatch, refused: _Refused) -> list[str | None]:
         """Whose each record is; as far as that can be told of one whose payload was not looked into."""
@@ -109,7 +115,7 @@ class Quarantine:
 
     def _table_rows(self, raw: pa.RecordBatch, refused: _Refused) -> pa.RecordBatch:
         count = raw.num_rows
-        keys, values = self._of_payload(raw, refused)
+        keys, values, headers = self._of_payload(raw, refused)
         columns = {
             "kafka_topic": raw["topic"],
             "kafka_partition": raw["partition"],
@@ -130,6 +136,7 @@ class Quarantine:
             "batch_id": pa.repeat(pa.scalar(self._pins.batch.id, pa.int64()), count),
             "generation": pa.repeat(pa.scalar(self._pins.batch.generation), count),
             "pipeline": pa.repeat(pa.scalar(self._pins.batch.pipeline), count),
+            "headers": headers,
         }
         arrays = [columns[field.name].cast(field.type) for field in QUARANTINE_SCHEMA]
         return pa.RecordBatch.from_arrays(arrays, schema=QUARANTINE_SCHEMA)

@@ -5,23 +5,37 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from distributary.codecs.base import Decoded, RecordReader
+from distributary.codecs.base import Decoded, Enveloped, Failure, RecordReader
+from distributary.codecs.reasons import TRUNCATE
 from distributary.codecs.types.masks import Codes, Rows, present
 from distributary.codecs.types.row_shape import with_beside
 from distributary.errors import ConfigError
+from distributary.ingest.expectations.checking import Found, check
+from distributary.ingest.kafka.offset_spans import place_of
 from distributary.ingest.kafka.records import TEXT
-from distributary.ingest.pins import DELETE_CONDITION, ERASED, PinnedRecord, Pins, Verdict
+from distributary.ingest.pins import (
+    DELETE_CONDITION,
+    ERASED,
+    EXPECTATION,
+    EXPECTATION_DROP,
+    PinnedRecord,
+    Pins,
+    Verdict,
+)
 from distributary.ingest.reshaping.key import as_landing
 from distributary.ingest.reshaping.leftovers import let_land
 from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.worker.entities import Reshaping
 from distributary.ingest.worker.spark_rows import SparkRows
 from distributary.ingest.worker.task import Task
+
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +291,64 @@ def without_erased(batch: Batch, rows: Rows, decoded: Decoded) -> Decoded:
             batch.task.report.counts.dropped[ERASED] += len(gone)
             decoded = decoded.without(gone)
     return decoded
+
+
+def stops_by(batch: Batch, rows: Rows, failures: Sequence[Failure]) -> list[str]:
+    """Why the settings have the run stop, if they do, because of these failures, which are these rows'."""
+    codec = batch.pins.rules.decoding.codec
+    if not failures or not isinstance(codec, Enveloped) or codec.truncate != "stop":
+        return []
+    found = (row for row, one in zip(rows.tolist(), failures, strict=True) if one.reason == TRUNCATE)
+    what = "says that its table was emptied, and decode.envelope.truncate is `stop`"
+    remedy = "Empty it here by hand where that is meant; write quarantine or ignore to leave it as it is"
+    return [
+        f"the record at {'/'.join(map(str, place_of(batch.raw, row)))} {what}. {remedy}"
+        for row in islice(found, 1)
+    ]
+
+
+def as_expected(batch: Batch, rows: Rows, decoded: Columns, codes: Codes, gone: Mask | None) -> Rows:
+    """The places of those of these records that may land, by what their tables, which all expect the same, expect of them.
+
+    What takes a row away (`gone`) brings none that could be looked at.
+    """
+    book = batch.task.book
+    everyone = np.arange(len(rows), dtype=np.int64)
+    expects = book.expects(int(codes[0]))
+    looked_at = everyone if gone is None else np.flatnonzero(~gone)
+    if not expects or not len(looked_at):
+        return everyone
+    found = check(expects, batch.pins.rules.tables.conditions, decoded.some(looked_at).rows)
+    for name, met in found.met.items():
+        for code in present(codes[looked_at]).tolist():
+            mine = met[codes[looked_at] == code]
+            good = int(mine.sum())
+            batch.task.report.counts.expected[book.folders[code], name, True] += good
+            batch.task.report.counts.expected[book.folders[code], name, False] += len(mine) - good
+    out = [looked_at[one.rows] for one in found.unmet]
+    _keep_out(batch, rows[looked_at], codes[looked_at], found)
+    return np.setdiff1d(everyone, np.concatenate(out)) if out else everyone
+
+
+def _keep_out(batch: Batch, rows: Rows, codes: Codes, found: Found) -> None:
+    """Have each record that does not meet an expectation that would keep it out end as that says."""
+    book, report = batch.task.book, batch.task.report
+    for unmet in found.unmet:
+        mine, outcome = rows[unmet.rows], unmet.expectation.otherwise
+        if outcome == "drop":
+            report.counts.dropped[EXPECTATION_DROP] += len(mine)
+        elif outcome == "quarantine":
+            verdicts = [Verdict(EXPECTATION, unmet.detail(row)) for row in unmet.rows.tolist()]
+            refs = [batch.pinned_of(row).key[0] for row in mine.tolist()]
+            names = [book.names[code] or None for code in codes[unmet.rows].tolist()]
+            batch.task.quarantine.take(batch.raw, mine, verdicts, refs, names)
+        else:
+            first, folder = int(unmet.rows[0]), book.folders[int(codes[unmet.rows[0]])]
+            report.stops.append(
+                f"table {folder}: the record at {'/'.join(map(str, place_of(batch.raw, int(mine[0]))))} stops the run, as "
+                f"{unmet.detail(first)}. Put right what sends such records, or the condition; to go on without them, have its "
+                "`otherwise` say quarantine or drop"
+            )
 
 
 def picked(batch: pa.RecordBatch, rows: Rows) -> pa.RecordBatch:

@@ -29,7 +29,7 @@ REPORT_DDL = "report binary"
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
-    """A file, the entity it is for (None: the quarantine) and the payload columns that its table has.
+    """A file, the entity it is for (None: its table is no entity's) and the payload columns that its table has.
 
     remembers  whether it is for what remembers the deletes of that table
     """
@@ -116,6 +116,8 @@ class Counts(_Part):
     first        per reason, the first record sent to quarantine for it
     dropped      rows dropped because the settings say so, by reason
     already      rows left out because an earlier checkpoint committed them to their table
+    expected     per table's folder, expectation and whether it is met, the records that were held against it
+    kept         records as they came, by the folder of the table that keeps them; those that an earlier checkpoint kept by `ALREADY`
     """
 
     spans: Spans = field(default_factory=dict, metadata=_in_place(join_spans))
@@ -125,6 +127,8 @@ class Counts(_Part):
     first: dict[str, Coordinates] = field(default_factory=dict, metadata=_in_place(_join_first))
     dropped: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
     already: int = field(default=0, metadata=_SUM)
+    expected: Counter[tuple[str, str, bool]] = field(default_factory=Counter, metadata=_GATHERED)
+    kept: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
 
 
 @dataclass

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from distributary.codecs.base import Codec, RecordReader, load_codec, validating
 from distributary.codecs.types.masks import Rows
+from distributary.ingest.bronze import rows as bronze
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.kafka.offset_spans import place_of
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.parquet.buffers import Chunk, TableBuffers
@@ -25,12 +25,12 @@ from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.storage.stream import Upload
 from distributary.ingest.worker.entities import EntityBook
 from distributary.ingest.worker.gathering import (
-    QUARANTINE,
     Buffers,
     Row,
     Shipping,
     indexed,
     most_rows,
+    nobodys,
     row_of,
     sync_elsewhere,
 )
@@ -54,7 +54,7 @@ class Task:
         self.report = TaskReport()
         self._sent_before = sent()
         self.book = EntityBook(pins)
-        own = TableBuffers(
+        self._own = own = TableBuffers(
             pins.batch.root,
             pins.batch.generation,
             pins.batch.made_for,
@@ -103,6 +103,13 @@ class Task:
         self._buffers.add(folder, kept)
         self._buffers.grew(kept.nbytes)
 
+    def keep(self, folder: str, raw: pa.RecordBatch) -> None:
+        """Hold these records as they came, for the table that keeps them: a task has so many that it writes them itself."""
+        rows = bronze.as_rows(raw)
+        self.report.counts.kept[folder] += rows.num_rows
+        self._own.add(folder, rows)
+        self._own.grew(rows.nbytes)
+
     def set_aside(self, raw: pa.RecordBatch, rows: Rows) -> None:
         """Keep these rows of `raw` as they are, until the driver has answered what they wait for."""
         if len(rows):
@@ -136,17 +143,17 @@ class Task:
         self._aside.abandon()
 
     def _of(self, folder: str) -> tuple[str | None, Layout]:
-        """The entity of a table's file, None for the quarantine, and the payload columns of its table."""
-        if folder == QUARANTINE_TABLE:
-            return None, QUARANTINE
+        """The entity of a table's file, None for one that is nobody's, and the payload columns of its table."""
+        if (columns := nobodys(self.pins, folder)) is not None:
+            return None, columns
         table = table_of(self.pins, folder)
         return self.book.entity_of(table), self.book.layout_of(table)
 
     def _columns_of(self, folder: str) -> Layout:
         """All columns of this table's file as of now."""
-        if folder == QUARANTINE_TABLE:
-            return QUARANTINE
         entity, layout = self._of(folder)
+        if entity is None:
+            return layout
         key = ("" if table_of(self.pins, folder) == folder else folder, layout)
         if key not in self._whole:
             self._whole[key] = whole_layout(self.pins, folder, entity, layout)

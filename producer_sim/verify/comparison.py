@@ -21,6 +21,7 @@ from distributary.producer_sim.truth.sent import Truth
 from distributary.producer_sim.verify.commit_check import check_commits, generations, newest_of_own
 from distributary.producer_sim.verify.coverage import Coverage
 from distributary.producer_sim.verify.erased import with_erased
+from distributary.producer_sim.verify.kept.as_they_came import Kept, check_kept, survey_kept
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
 from distributary.producer_sim.verify.ledger_check import Batch, Held, check_ledger, read_ledger
 from distributary.producer_sim.verify.log_check import LogNow, check_log, read_log
@@ -114,6 +115,8 @@ def compare(
     tables = _survey(lake, generations(ledger or (), log), on_progress)
     quarantine = _or_broken(QUARANTINE_TABLE, lambda: survey_quarantine(lake, truth), broken)
     held = quarantine or QuarantineSurvey()
+    kept = survey_kept(lake, ledger or (), tables.generations)
+    tables.newest.update(kept.newest)
     readable = [table.name for table in tables.tables] + ([QUARANTINE_TABLE] if quarantine else [])
     if truth is not None and tables.merged.partitions():
         raise ConfigError(
@@ -126,8 +129,9 @@ def compare(
         *_stray(held),
         *_twice(lake, readable, tables, held.coverage),
         *(against_truth(lake, truth, tables, held) if truth is not None else ()),
-        *(_against_ledger(lake, ledger, tables, held) if told else ()),
+        *(_against_ledger(lake, ledger, tables, held, kept) if told else ()),
         *(_against_the_rest(lake, ledger or [], tables, log, beside.topics) if told else ()),
+        *(check_kept(lake, kept, ledger or ()) if told else ()),
     ]
     return Verdict(
         differences=tuple(differences),
@@ -180,15 +184,19 @@ def _twice(lake: Lake, names: list[str], tables: Survey, quarantine: Coverage) -
 
 
 def _against_ledger(
-    lake: Lake, ledger: list[Batch] | None, tables: Survey, quarantine: QuarantineSurvey
+    lake: Lake, ledger: list[Batch] | None, tables: Survey, quarantine: QuarantineSurvey, kept: Kept
 ) -> Iterator[Difference]:
     if ledger is not None:
+        # The last to look at where records are: from here on each counts where the ledger says that its batch put it.
+        quarantine.coverage.join(quarantine.resolved)
         held = Held(tables.coverage, quarantine.coverage, quarantine.by_batch, tables.merged)
         try:
             # The last to look at where records are: from here on erased ones count as if they were there.
-            held = with_erased(lake, held)
+            held = with_erased(lake, held, kept.tables)
         except (*READ_ERRORS, ValueError, KeyError, TypeError) as error:
             yield Difference("table_unreadable", RECORDS, f"what is kept of erasures: {error}")
+        for found in (held.tables, held.merged):
+            found.leave_out(quarantine.moved)
         yield from check_ledger(ledger, held)
     elif tables.tables or quarantine.rows:
         yield Difference("ledger_missing", BATCHES_TABLE, "there are rows, but no ledger that tells of them")

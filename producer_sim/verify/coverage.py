@@ -36,6 +36,24 @@ class Coverage:
             total = found if before is None else found + before
             blocks[number] = np.minimum(total, MOST).astype(np.uint8)
 
+    def join(self, other: Coverage) -> None:
+        """Counts each offset as often more as another coverage does."""
+        for partition, number, counts in other:
+            mine = self._blocks.setdefault(partition, {})
+            total = mine.get(number, NONE).astype(np.int64) + counts
+            mine[number] = np.minimum(total, MOST).astype(np.uint8)
+
+    def leave_out(self, other: Coverage) -> None:
+        """Counts each offset as often less as another coverage counts it, as far as it does at all."""
+        for partition, number, counts in other:
+            mine = self._blocks.get(partition, {})
+            if number in mine:
+                mine[number] = mine[number] - np.minimum(mine[number], counts)
+
+    def __iter__(self) -> Iterator[tuple[Partition, int, Counts]]:
+        for partition, blocks in self._blocks.items():
+            yield from ((partition, number, counts) for number, counts in blocks.items())
+
     def partitions(self) -> list[Partition]:
         """Every partition of which an offset was counted."""
         return sorted(self._blocks)

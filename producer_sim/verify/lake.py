@@ -10,7 +10,8 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, DeltaProtocolError
 from pyarrow import dataset
 
-from distributary.ingest.columns.safe_names import RESERVED_TABLES, table_name
+from distributary.ingest.bronze.rule import KEEPS_PROPERTY
+from distributary.ingest.columns.safe_names import OUR_NAMES, table_name
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.settings.groups import Columns, NamedTable
 from distributary.ingest.settings.model import Settings
@@ -86,8 +87,8 @@ class Lake:
         return opened(table) if has_log(table) else None
 
     def entity_tables(self) -> list[str]:
-        """The folders of all entities' tables: those whose rows say where in Kafka they come from, but for remembered deletes."""
-        passing = RESERVED_TABLES | self.others.keys()
+        """The folders of all entities' tables: those whose rows say where in Kafka they come from, but for remembered deletes and records as they came."""
+        passing = OUR_NAMES | self.others.keys()
         folders = (name for name in self.root.folders() if name not in passing)
         # What a store has by another name is no table, and cannot be opened.
         mine = (name for name in folders if is_name(name) or not self.root.remote)
@@ -100,7 +101,7 @@ class Lake:
             return True  # let reading it fail, and be reported
         if table is None:
             return False
-        if REMEMBERS_PROPERTY in table.metadata().configuration:
+        if not {REMEMBERS_PROPERTY, KEEPS_PROPERTY}.isdisjoint(table.metadata().configuration):
             return False
         there = {part.name for part in table.schema().fields}
         return {self.columns.kafka_topic, self.columns.kafka_partition, self.columns.kafka_offset} <= there

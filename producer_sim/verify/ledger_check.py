@@ -28,6 +28,7 @@ class Rows:
     """How many rows a batch had, and where they went; the ledger's columns are called so after `rows_`.
 
     purged  those of quarantine that may be gone by now
+    kept    those that were kept as they came, beside where they went
     """
 
     read: int
@@ -36,6 +37,7 @@ class Rows:
     dropped: int
     already: int
     purged: int = 0
+    kept: int = 0
 
     @property
     def placed(self) -> int:

@@ -46,6 +46,7 @@ def read_log(checkpoint: Checkpoint, differences: list[Difference]) -> LogNow | 
         differences.append(Difference("checkpoint_unreadable", str(checkpoint), str(error)))
         return None
     before = None if batch is None else batch.so_far.last
+    generation = generation.as_of(state.so_far)
     return LogNow(checkpoint.log.url, generation, before, state.so_far, BATCHES_TABLE not in skipped)
 
 

@@ -1,4 +1,4 @@
-"""One pass over the quarantine: where its records came from, by which batch, and whether their bytes are the ones sent."""
+"""One pass over the quarantine: where its records came from, by which batch, whether their bytes are the ones sent, and which were brought back."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, RESOLVED_TABLE
 from distributary.ingest.pins import NO_ENTITY
+from distributary.ingest.quarantine.resolved import IDENTITY, TO_TABLE
+from distributary.ingest.quarantine.rows import identities
 from distributary.producer_sim.formats.corruption import value_digest
 from distributary.producer_sim.truth.checksum import Sum
 from distributary.producer_sim.truth.sent import PartitionOffset, Truth
@@ -37,10 +39,24 @@ class Unexpected:
 
 
 @dataclass(slots=True)
-class QuarantineSurvey:
+class Resolved:
+    """Where records are from that were brought back.
+
+    resolved  those that are in quarantine still
+    moved     those that a replay gave a row in a table, whether they are in quarantine still or not
+    """
+
+    resolved: Coverage = field(default_factory=Coverage)
+    moved: Coverage = field(default_factory=Coverage)
+
+
+@dataclass(slots=True)
+class QuarantineSurvey(Resolved):
     """What the quarantine holds.
 
-    by_batch    rows by generation and batch id
+    rows        those that wait there: the ones that were brought back are counted where they are by now
+    coverage    where these are from
+    by_batch    all rows by generation and batch id
     altered     corrupt records of the truth whose bytes are not the ones sent
     misjudged   records of the truth that are there for another reason than they may be, by what they are and that reason
     unexpected  records that the truth holds for good, by reason
@@ -64,16 +80,42 @@ def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
     if table is None:
         return survey
     others = pa.array(sorted(_others(lake)), pa.string())
+    done = _resolved(lake, others, survey.moved)
     for every in batches(table, [*COORDINATES, "generation", "batch_id", "value", "reason"]):
-        batch = every.filter(pc.invert(pc.is_in(every["generation"], others))) if len(others) else every
-        survey.rows += batch.num_rows
-        topics, partitions, offsets = (batch.column(name) for name in COORDINATES)
-        survey.strays += count_offsets(topics, partitions, offsets, survey.coverage)
-        pairs = zip(batch["generation"].to_pylist(), batch["batch_id"].to_pylist(), strict=True)
+        mine = every.filter(pc.invert(pc.is_in(every["generation"], others))) if len(others) else every
+        pairs = zip(mine["generation"].to_pylist(), mine["batch_id"].to_pylist(), strict=True)
         survey.by_batch.update(pairs)
+        batch = _open(mine, done, survey.resolved)
+        survey.rows += batch.num_rows
+        survey.strays += _counted(batch, survey.coverage)
         if truth is not None:
             _compare(batch, truth, survey)
     return survey
+
+
+def _resolved(lake: Lake, others: pa.Array, moved: Coverage) -> pa.Array:
+    """Which records were brought back, or need not be; those that got a row are counted in `moved`."""
+    table, found = lake.open(RESOLVED_TABLE), [pa.chunked_array([], pa.string())]
+    for every in () if table is None else batches(table, [*IDENTITY, "outcome"]):
+        mine = every.filter(pc.invert(pc.is_in(every["generation"], others)))
+        found.append(identities(pa.Table.from_batches([mine])))
+        _counted(mine.filter(pc.equal(mine["outcome"], TO_TABLE)), moved)
+    return pa.chunked_array([chunk for one in found for chunk in one.chunks], pa.string()).combine_chunks()
+
+
+def _open(batch: pa.RecordBatch, done: pa.Array, resolved: Coverage) -> pa.RecordBatch:
+    """The rows that were not brought back; the others are counted in `resolved`."""
+    if not len(done):
+        return batch
+    there = pc.is_in(identities(pa.Table.from_batches([batch])), done).combine_chunks()
+    _counted(batch.filter(there), resolved)
+    return batch.filter(pc.invert(there))
+
+
+def _counted(batch: pa.RecordBatch, coverage: Coverage) -> int:
+    """Counts where rows are from; how many do not say."""
+    topics, partitions, offsets = (batch.column(name) for name in COORDINATES)
+    return count_offsets(topics, partitions, offsets, coverage)
 
 
 def _others(lake: Lake) -> frozenset[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from pyspark.sql import SparkSession
 
@@ -11,10 +12,13 @@ from distributary.ingest.checkpoint.generation import made_anew
 from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.settings.groups import Source
+from distributary.ingest.source.moments import begins_now, last_offsets
 from distributary.producer_sim.verify.coverage import Partition
 from distributary.producer_sim.verify.ledger_check import Batch, reached
 from distributary.producer_sim.verify.log_check import LogNow
 from distributary.producer_sim.verify.verdict import Difference, named
+
+_NO_END = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +28,17 @@ class TopicsNow:
     ids         name -> UUID, another one after the topic was made anew
     earliest    the first offset still there in each partition
     ends        the offset behind the last one
-    from_start  whether the pipeline is to read them from their beginning
+    begins      where a partition is to have been read from; nothing of one that is read from where it ended at the time
+    until       the first offset of each partition that is not to be read; None where none is
+    by_time     whether a time says that: of what is gone nobody can tell any more whether it was before
     """
 
     ids: Mapping[str, str]
     earliest: Positions
     ends: Positions
-    from_start: bool = True
+    begins: Positions
+    until: Positions | None = None
+    by_time: bool = False
 
 
 def topics_now(source: Source, spark: SparkSession | None = None) -> TopicsNow:
@@ -38,8 +46,9 @@ def topics_now(source: Source, spark: SparkSession | None = None) -> TopicsNow:
     with connect(source, spark) as kafka:
         # The beginnings first: what Kafka deletes meanwhile is no record that was left out.
         earliest = kafka.earliest_offsets()
-        from_start = source.starting_offsets == "earliest"
-        return TopicsNow(kafka.topic_ids(), earliest, kafka.end_offsets(), from_start)
+        begins = begins_now(source.starting_offsets, kafka, earliest)
+        until, by_time = last_offsets(source.until, kafka), isinstance(source.until, datetime)
+        return TopicsNow(kafka.topic_ids(), earliest, kafka.end_offsets(), begins, until, by_time)
 
 
 def check_topics(topics: TopicsNow, ledger: Sequence[Batch], log: LogNow | None) -> Iterator[Difference]:
@@ -52,18 +61,32 @@ def check_topics(topics: TopicsNow, ledger: Sequence[Batch], log: LogNow | None)
     for partition, earliest, end in _partitions(topics):
         if partition[0] not in anew and partition in ended:
             yield from _check_end(partition, ended[partition], end)
-            yield from _check_forgotten(partition, ended[partition], min(earliest, end))
-            if topics.from_start:
-                yield from _check_begin(partition, begun.get(partition, ended[partition]), earliest)
+            yield from _check_forgotten(
+                partition, ended[partition], min(earliest, end, _to_read(topics, partition))
+            )
+            first = topics.begins.get(partition[0], {}).get(partition[1])
+            if first is not None:
+                yield from _check_begin(partition, begun.get(partition, ended[partition]), first)
 
 
 def unread(topics: TopicsNow, ledger: Sequence[Batch], log: LogNow | None) -> int:
     """How many offsets are there to be read yet."""
     ended = _ended(ledger, log)
     return sum(
-        max(0, end - max(earliest, ended.get(partition, earliest)))
+        max(0, _last(topics, partition, end) - max(earliest, ended.get(partition, earliest)))
         for partition, earliest, end in _partitions(topics)
     )
+
+
+def _to_read(topics: TopicsNow, partition: Partition) -> int:
+    """Up to which offset anything that is gone was to be read, as far as that can be told."""
+    if topics.by_time:
+        return 0
+    return _last(topics, partition, _NO_END)
+
+
+def _last(topics: TopicsNow, partition: Partition, end: int) -> int:
+    return end if topics.until is None else topics.until.get(partition[0], {}).get(partition[1], end)
 
 
 def _check_end(partition: Partition, ended: int, end: int) -> Iterator[Difference]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from distributary.ingest.evolution.verdicts import TableVerdict
     from distributary.ingest.evolution.watched import WatchedSubject
     from distributary.ingest.infer import Inference, Inferred, infer
+    from distributary.ingest.lineage.flow import Flow, FlowColumn, FlowEdge, FlowNode
+    from distributary.ingest.lineage.seen import flow
     from distributary.ingest.plan import Plan, plan
     from distributary.ingest.progress import Progress, Summary
     from distributary.ingest.resolve import StuckTable, resolve, stuck_tables
@@ -64,6 +66,10 @@ __all__ = [
     "Difference",
     "DiskCache",
     "Failure",
+    "Flow",
+    "FlowColumn",
+    "FlowEdge",
+    "FlowNode",
     "Frames",
     "Growing",
     "GrowingReader",
@@ -100,6 +106,7 @@ __all__ = [
     "__version__",
     "decode_each",
     "errors",
+    "flow",
     "infer",
     "load_truth",
     "plan",

@@ -25,8 +25,13 @@ from distributary.commands import simulate as commands_simulate
 from distributary.commands import simulations as commands_simulations
 from distributary.commands import stack as commands_stack
 from distributary.commands import verify as commands_verify
+from distributary.commands.pipelines import graph as commands_graph
+from distributary.commands.pipelines.switches import with_switches
+from distributary.commands.quarantine import changing as commands_changing
+from distributary.commands.quarantine import looking as commands_looking
 from distributary.commands.tables import derive as commands_derive
 from distributary.commands.tables import erase as commands_erase
+from distributary.commands.tables import expectations as commands_expectations
 from distributary.commands.tables import maintain as commands_maintain
 from distributary.commands.tables import resolve as commands_resolve
 from distributary.commands.tables import versions as commands_versions
@@ -75,13 +80,30 @@ app.command()(commands_verify.verify)
 
 app.command()(commands_versions.versions)
 
+app.command()(commands_expectations.expectations)
+
 app.command()(commands_maintain.maintain)
 
 app.command()(commands_derive.derive)
 
 app.command()(commands_erase.erase)
 
+quarantine = typer.Typer(help="What waits in quarantine: seen, brought back, deleted.", no_args_is_help=True)
+
+quarantine.command("list")(commands_looking.list_)
+
+quarantine.command()(commands_looking.show)
+
+quarantine.command()(commands_changing.replay)
+
+quarantine.command()(commands_changing.purge)
+
+app.add_typer(quarantine, name="quarantine")
+app.command()(commands_graph.graph)
+
 app.command()(commands_demo.demo)
+
+with_switches(app)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

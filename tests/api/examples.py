@@ -18,6 +18,7 @@ ON_THE_STACK = (
     "plan",
     "stuck_tables",
     "versions_at",
+    "flow",
     "verify",
 )
 

@@ -25,7 +25,7 @@ from distributary.ingest.checkpoint.generation import check_same_topics
 from distributary.ingest.checkpoint.spark_files import SparkFiles
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.pins import Pins
-from distributary.ingest.pipeline import run_rules
+from distributary.ingest.running.rules import run_rules
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.worker.demux import Demultiplexer
 from distributary.ingest.worker.report import TaskReport

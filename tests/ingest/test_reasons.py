@@ -14,6 +14,7 @@ def test_no_reason_of_the_pipeline_is_one_of_a_codecs() -> None:
         reasons.NULL_SEQUENCE,
         reasons.DELETE_CONDITION,
         reasons.PARTITION,
+        reasons.EXPECTATION,
         reasons.NO_ENTITY.reason,
         reasons.TABLE_LIMIT.reason,
         reasons.KILLED_WORKER.reason,
@@ -21,7 +22,7 @@ def test_no_reason_of_the_pipeline_is_one_of_a_codecs() -> None:
         reasons.unusable_schema(1, "").reason,
         reasons.unasked_schema(1).reason,
     }
-    assert len(own) == 13
+    assert len(own) == 14
     assert not own & set(codec_reasons.SENTENCES)
 
 

@@ -9,7 +9,9 @@ from distributary.errors import CommitImpossible, DistributaryError
 from distributary.ingest.batch.runner import Done
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.settings.groups import Evolutions, Failures
-from distributary.ingest.supervisor import Restart, Spending, WallClock, _changes_in_place, sentence
+from distributary.ingest.supervision.budgets import Spending
+from distributary.ingest.supervision.sentences import sentence
+from distributary.ingest.supervisor import Restart, WallClock, _changes_in_place
 from distributary.ingest.tables.change import PlannedChange
 from distributary.values import MASK
 

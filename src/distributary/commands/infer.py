@@ -18,6 +18,12 @@ def infer(
             "--refresh", help="Infer again where there is a schema; what changed is shown, then kept."
         ),
     ] = False,
+    grow: Annotated[
+        bool,
+        typer.Option(
+            "--grow", help="Infer again, and add what is found to the schema that there is: no field goes."
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
     sample: Annotated[
         int | None, typer.Option(min=1, help="Look at about this many of the newest records instead of all.")
@@ -30,7 +36,7 @@ def infer(
     from distributary.ingest.settings.model import load
 
     settings = load(file, given=given or ())
-    found = look(settings, refresh, sample, session)
+    found = look(settings, "grow" if grow else refresh, sample, session)
     # Before anything is written: who reads it knows what the next run decodes otherwise, whatever becomes of writing.
     if not as_json and (differences := views.differences(found)):
         typer.echo(differences)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +13,7 @@ import typer
 
 from distributary.commands.interrupts import Interrupts, interrupts, left_to_us
 from distributary.errors import DistributaryError
-from distributary.views.terminal import watching
+from distributary.views.terminal import console, watching
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,9 +36,26 @@ Given = Annotated[
 def run(
     file: File,
     available_now: Annotated[
+        bool | None,
+        typer.Option(
+            "--available-now/--continuous",
+            "--once",
+            help="Take what is there now, then end; or go on until stopped (default: what the settings say).",
+        ),
+    ] = None,
+    update_schema: Annotated[
         bool,
-        typer.Option("--available-now", help="Take what is there now, then end, whatever the settings say."),
+        typer.Option(
+            "--update-schema",
+            help="First infer the schema of JSON that names none anew, and add what is found to the one that there is.",
+        ),
     ] = False,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            help="Take what is before this time, such as 2026-11-02T00:00Z, or these offsets, as source.until is written; then end."
+        ),
+    ] = None,
     given: Given = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the outcome as JSON, and no progress.")
@@ -49,15 +66,34 @@ def run(
     from distributary.ingest.run import run_in
     from distributary.ingest.settings.model import load
 
-    settings = load(file, given=given or ())
-    settings = settings.once() if available_now else settings
+    bound = () if until is None else (f"source.until={until}",)
+    settings = load(file, given=(*(given or ()), *bound))
+    if available_now is not None:
+        settings = settings.once() if available_now else settings.continuously()
     # It may have to be watched for longer than a session takes to be made.
     keeper = looked_for(settings.checkpoint, settings.storage)
     with watching(silent=as_json) as progress, session(settings) as spark, interrupts() as interrupted:
+        grown = _grown(settings, spark, silent=as_json) if update_schema else None
         outcome = run_in(spark, keeper, settings, progress, interrupted.stop)
     if as_json:
-        typer.echo(json.dumps(_as_dict(outcome)))
+        inferred = {} if grown is None else {"inferred": json.loads(grown)}
+        typer.echo(json.dumps({**_as_dict(outcome), **inferred}))
     interrupted.end()
+
+
+def _grown(settings: Settings, spark: SparkSession, *, silent: bool) -> str:
+    """Have the schema that is kept grow by what the topics hold now; what came of it, as JSON. Raises what `infer` raises."""
+    from distributary.ingest.infer import kept, look
+    from distributary.views import infer as views
+
+    found = look(settings, "grow", None, lambda _: nullcontext(spark))
+    # Before anything is written: who reads it knows what this run decodes otherwise.
+    if not silent and (differences := views.differences(found)):
+        console().print(differences, soft_wrap=True)
+    found = kept(settings, found)
+    if not silent:
+        console().print(views.as_text(found), soft_wrap=True)
+    return views.as_json(found)
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from distributary.errors import ConfigError, SetupError
 from distributary.values import Keys, dotted
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from distributary.ingest.routing.read_ahead import ReadExpression
     from distributary.ingest.settings.model import Settings
     from distributary.ingest.settings.yaml_file import Document
@@ -38,29 +40,40 @@ def check(
     """Say whether the settings can work; every problem is named with its line and remedy."""
     from distributary.ingest.settings.model import load_with_places
 
-    settings, document = load_with_places(file, given=given or ())
+    # Whoever looks at a file that others wrote must not run what it names.
+    settings, document = load_with_places(file, given=given or (), asks=False)
     routing_expression(document, settings)
-    delete_conditions(document, settings)
+    read_conditions(document, settings)
     typer.echo(json.dumps(settings.effective(), indent=2) if as_json else f"{file}: {settings.name} can run")
 
 
-def delete_conditions(document: Document, settings: Settings) -> None:
-    """Read the conditions of deletes, and of what is erased, as a run does. Raises ConfigError with the line for one that cannot be read."""
-    from distributary.ingest.routing.conditions import conditions_ahead
-
-    given: list[tuple[Keys, str | None]] = [(("erased", n), text) for n, text in enumerate(settings.erased)]
+def read_conditions(document: Document, settings: Settings) -> None:
+    """Read the conditions of deletes, of what is erased and of expectations, as a run does. Raises ConfigError with the line for one that cannot be read."""
+    whole: list[tuple[Keys, str | None]] = [(("erased", n), text) for n, text in enumerate(settings.erased)]
+    expected: list[tuple[Keys, str | None]] = []
     for number, rule in enumerate(settings.tables):
         keys, of_deletes = rule.condition()
-        given.append((("tables", number, *keys), of_deletes))
-    for place, text in given:
-        if text is None:
-            continue
-        try:
-            conditions_ahead([(dotted(place), text)])
-        except SetupError as error:
+        whole.append((("tables", number, *keys), of_deletes))
+        expected += [(("tables", number, *keys), text) for keys, text in rule.expected()]
+    _read(document, [(place, text) for place, text in whole if text is not None], each=False)
+    _read(document, [(place, text) for place, text in expected if text is not None], each=True)
+
+
+def _read(document: Document, given: Sequence[tuple[Keys, str]], *, each: bool) -> None:
+    """Read conditions, all of them at once: Java takes a second to start."""
+    from distributary.ingest.routing.conditions import conditions_ahead
+
+    try:
+        conditions_ahead([(dotted(place), text) for place, text in given], each=each)
+    except SetupError as error:
+        for place, _ in given:
             typer.echo(f"{dotted(place)} is not looked at, which takes Java: {error}", err=True)
-        except ConfigError as error:
-            raise ConfigError(f"{document.where(place)}: {error}") from None
+    except ConfigError as error:
+        if len(given) > 1:
+            # Which of them it is, and so the line, is found one by one.
+            for one in given:
+                _read(document, [one], each=each)
+        raise ConfigError(f"{document.where(given[0][0])}: {error}") from None
 
 
 def routing_expression(document: Document, settings: Settings, unseen: str = "") -> ReadExpression | None:

@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 
 import psutil
 import pytest
+import yaml
+from confluent_kafka import Producer
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tenacity import retry, retry_if_exception_type, stop_after_delay, wait_fixed
 
@@ -288,6 +291,34 @@ def test_what_is_sent_is_run_and_verified(settings: Path, tmp_path: Path) -> Non
     verdict = answer("verify", settings, "--truth", truth)
     assert verdict["holds"] is True
     assert run("verify", settings, "--truth", truth).stdout.startswith("holds: ")
+
+
+@pytest.mark.stack
+@pytest.mark.spark
+@pytest.mark.usefixtures("shared")
+def test_a_run_that_looks_at_the_schema_anew_has_it_grow_first(settings: Path, tmp_path: Path) -> None:
+    text = settings.read_text(encoding="utf-8").replace("protobuf", "json")
+    settings.write_text(f"{text}trigger: {{available_now: false, interval_seconds: 0}}\n", encoding="utf-8")
+    topic = yaml.safe_load(text)["source"]["topics"][0]
+    broker = yaml.safe_load(text)["source"]["kafka"]["bootstrap.servers"]
+
+    def send(event: dict[str, Any]) -> None:
+        producer = Producer({"bootstrap.servers": broker})
+        producer.produce(topic, json.dumps({"game_name": "go", **event}).encode(), b"k", partition=0)
+        assert producer.flush(30) == 0
+
+    send({"score": 1})
+    first = answer("run", settings, "--once", "--update-schema", "--debug-suffix", "_debug")
+    assert (first["rows"], first["inferred"]["version"]) == (1, 1)
+    send({"level": 3})
+    second = run("run", settings, "--once", "--update-schema", "--debug-suffix", "_debug").stderr
+    assert "level" in second
+    assert "3 fields: version 2 in " in second
+    rows = DeltaTable(tmp_path / "lake_debug/silver_go_events").to_pyarrow_table().to_pylist()
+    assert sorted((row["score"] or 0, row["level"] or 0) for row in rows) == [(0, 3), (1, 0)]
+    assert not (tmp_path / "lake").exists()
+    third = answer("run", settings, "--once", "--update-schema", "--debug-suffix", "_debug")
+    assert (third["rows"], third["inferred"]["version"]) == (0, 2)
 
 
 @pytest.mark.stack

@@ -224,3 +224,40 @@ def test_another_look_at_entities_changes_only_the_one_that_changed(
     # Only the newest record is in the sample; what was kept of the others stays.
     assert infer(file, "--refresh", "--sample", "1").splitlines()[-1].startswith("ludo: 1 fields: version 4")
     assert len(infer(file).splitlines()) == 4
+
+
+@pytest.mark.parametrize("schema_per", ["topic", "entity"])
+def test_a_schema_that_grows_keeps_what_it_has(
+    infer: Infer, stack: LocalStack, topic: str, tmp_path: Path, schema_per: str
+) -> None:
+    decode = {"format": "json", "schema_per": schema_per}
+    file = settings_file(stack, topic, tmp_path, decode=decode)
+    send(stack, topic, [{"game": "go", "score": 1, "level": 1, "at": {"x": 1}}], key=b"a")
+    infer(file)
+    # Of a key the latest record alone is looked at: what only the first one had is met no more.
+    send(stack, topic, [{"game": "go", "score": 1.5, "at": {"y": "here"}, "won": True}], key=b"a")
+    told = infer(file, "--grow", "--dry-run")
+    assert "nothing was written" in told
+    grown = json.loads(infer(file, "--grow", "--json"))
+    one = grown["entities"][0] if schema_per == "entity" else grown
+    assert one["version"] == 2
+    assert {change["column"] for change in one["changes"]} == {"at.y", "won", "score"}
+    fields = {field["name"]: field["type"] for field in one["schema"]["fields"]}
+    assert (fields["level"], fields["score"]) == ("long", "double")
+    assert {field["name"] for field in fields["at"]["fields"]} == {"x", "y"}
+    # Again there is nothing new, and so no version.
+    again = infer(file, "--grow")
+    assert "version 2 in " in again
+    assert len(list(tmp_path.glob("schemas/games/**/[0-9].json"))) >= 2
+
+
+def test_a_schema_grows_no_further_than_it_may(
+    infer: Infer, stack: LocalStack, topic: str, tmp_path: Path
+) -> None:
+    file = settings_file(stack, topic, tmp_path, decode={"format": "json", "max_fields": 3})
+    send(stack, topic, [{"game": "go", "a": 1, "b": 1}], key=b"a")
+    infer(file)
+    send(stack, topic, [{"game": "go", "c": 1, "d": 1}], key=b"a")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["infer", str(file), "--grow"])
+    assert ended.value.code == 2

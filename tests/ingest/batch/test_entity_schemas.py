@@ -21,8 +21,8 @@ from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable, Pins
-from distributary.ingest.pipeline import run_rules
 from distributary.ingest.progress import Silent
+from distributary.ingest.running.rules import run_rules
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas
 from distributary.ingest.schemas.known import SchemaBook
 from distributary.ingest.schemas.pinned import PinsStore

@@ -18,9 +18,9 @@ from tests.ingest.queries import GOLF, Query, value
 
 from distributary.errors import ConfigError
 from distributary.ingest import failpoints
-from distributary.ingest.pipeline import run_rules
 from distributary.ingest.resolve import resolve
 from distributary.ingest.routing.conditions import conditions_ahead
+from distributary.ingest.running.rules import run_rules
 from distributary.ingest.tables.known import MadeWith
 
 GONE = "score > 10"

@@ -14,7 +14,7 @@ from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable, RecordKey, Verdict
-from distributary.ingest.pipeline import run_rules
+from distributary.ingest.running.rules import run_rules
 from distributary.ingest.worker.report import Questions
 
 A = pa.schema([("a", pa.int64())])

@@ -23,7 +23,7 @@ from distributary.ingest.checkpoint.generation import (
     fingerprint,
     read_generation,
 )
-from distributary.ingest.commit_log.entries import Owner
+from distributary.ingest.commit_log.entries import Owner, Standing
 from distributary.ingest.settings.model import Settings
 
 TOPICS = {"events": "uuid-1", "more": "uuid-2"}
@@ -123,11 +123,21 @@ def test_a_topic_made_anew_is_named(generation: Generation) -> None:
 
 
 @pytest.mark.parametrize("now", [{"events": "uuid-1"}, {**TOPICS, "third": "uuid-3"}])
-def test_other_topics_are_named(generation: Generation, now: dict[str, str]) -> None:
-    with pytest.raises(
-        CheckpointMismatch, match=r"source\.topics was events, more and is .*start: from_tables"
-    ):
-        check_same_world(generation, World("cluster-1", now, FINGERPRINT))
+def test_topics_that_come_and_go_are_no_other_world(generation: Generation, now: dict[str, str]) -> None:
+    check_same_world(generation, World("cluster-1", now, {**FINGERPRINT, "source.topics": sorted(now)}))
+
+
+def test_topics_that_came_and_went_are_known_by_its_log(generation: Generation) -> None:
+    so_far = Standing(
+        ends={"events": {0: 5}, "third": {0: 1}}, left={"more": {0: 3}}, topics={"third": "uuid-3"}
+    )
+    now = generation.as_of(so_far)
+    assert now.world.topics == {"events": "uuid-1", "third": "uuid-3"}
+    assert now.topics == {**TOPICS, "third": "uuid-3"}
+    for name in ("third", "more"):
+        with pytest.raises(CheckpointMismatch, match=f"{name!r} was made anew"):
+            check_same_topics(now, {**now.topics, name: "uuid-9"})
+    assert generation.as_of(None) == generation
 
 
 def test_a_topic_made_anew_since_the_start_is_named(generation: Generation) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tests.ingest.pipelines import begun, keep
 
 from distributary.errors import CheckpointMismatch, SumsDisagree
+from distributary.ingest.bronze.rule import ALREADY
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifest import (
     BatchPins,
@@ -109,7 +110,7 @@ layouts = st.sampled_from([LAYOUT, OTHER_LAYOUT, Layout(pa.schema(LAYOUT.columns
 tables = st.builds(
     TableFiles,
     name,
-    st.sampled_from(["events", "quarantine", "batches", "changes"]),
+    st.sampled_from(["events", "quarantine", "batches", "changes", "bronze"]),
     name,
     layouts,
     st.booleans(),
@@ -146,6 +147,7 @@ manifests = st.builds(
         st.dictionaries(name, count, max_size=2),
         st.dictionaries(name, count, max_size=2),
         count,
+        st.dictionaries(name, count, max_size=2),
     ),
 )
 
@@ -273,6 +275,33 @@ def test_sums_that_do_not_agree_are_named(counts: Counts, said: str) -> None:
     with pytest.raises(SumsDisagree) as caught:
         check_sums(manifest(counts=counts))
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ({"bronze": 15, ALREADY: 4}, ""),
+        ({"bronze": 15, ALREADY: 3}, "19 records were read, and 18 were kept as they came"),
+        (
+            {"bronze": 16, ALREADY: 3},
+            "table bronze: its files hold 15 records as they came, the workers reported 16",
+        ),
+        ({ALREADY: 19}, "table bronze: its files hold 15 records as they came, the workers reported 0"),
+        ({}, "19 records were read, and 0 were kept as they came"),
+    ],
+)
+def test_every_record_read_is_kept_as_it_came_where_that_is_wanted(kept: dict[str, int], said: str) -> None:
+    whole = manifest(counts=sums(kept=kept))
+    pins = replace(whole.pins, decisions={"rules": {"bronze": {"events": "bronze"}}})
+    tables = (*whole.tables, table("bronze", [10, 5], "bronze"))
+    whole = replace(whole, pins=pins, tables=tables)
+    assert through_text(whole) == whole
+    assert to_json(whole)["format"] == 9
+    if said:
+        with pytest.raises(SumsDisagree, match=said):
+            check_sums(whole)
+    else:
+        check_sums(whole)
 
 
 def test_a_batch_without_a_record_agrees() -> None:

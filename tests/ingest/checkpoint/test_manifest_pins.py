@@ -21,10 +21,11 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest import pins as reasons
 from distributary.ingest.checkpoint import manifest_pins as decisions
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.checkpoint.manifest_json import FORMAT, from_json, to_json
+from distributary.ingest.checkpoint.manifest_json import EXPECTING, SHAPED, from_json, to_json
 from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.expectations.given import Expectation
 from distributary.ingest.pins import (
     BatchId,
     PinnedRecord,
@@ -37,6 +38,8 @@ from distributary.ingest.pins import (
     Verdict,
 )
 from distributary.ingest.reshaping.rule import Secret
+from distributary.ingest.routing.conditions import ReadCondition
+from distributary.ingest.routing.tree import Call, Field, Literal
 from distributary.ingest.settings.groups import NamedTable, Policies, Route
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.rule_book import FitRules, TableSpec
@@ -104,7 +107,9 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
             "refused": {(99, (0,)): reasons.unknown_schema(99)},
             "denied": frozenset({folder("denied")}),
             "rejected": {(TOPIC, 0, offset): Verdict("constraint", "x") for offset in rejected},
-            "already": {folder("golf"): {TOPIC: {0: already}}, QUARANTINE_TABLE: {TOPIC: {0: already}}},
+            "already": {
+                table: {TOPIC: {0: already}} for table in (folder("golf"), QUARANTINE_TABLE, "bronze")
+            },
             "policies": Policies(no_entity=NamedTable(table="strays") if named else "quarantine"),
             "grow": grow,
             "vetoed": {folder("quest"): {PINNED[1].key: Verdict("schema_change", "x")}},
@@ -118,6 +123,9 @@ def test_a_batch_is_written_again_just_the_same_from_its_manifest(
                 TableSpec(1, "g*", partition_by=by, reshape=MASKED if already % 2 else None),
             ),
             "patterns": (Pattern("quest", folds=True), Pattern("g*", folds=True)),
+            # What keeps records as they came, of which an earlier checkpoint may have some.
+            "by_topic": {TOPIC: "bronze"} if already else {},
+            "headers": bool(already),
             "fits": {1: FitRules(Policies.model_validate({"new_field": own}), own == "add", widens=False)},
         }
         first = settled(root, records, **changes)
@@ -167,6 +175,27 @@ def test_files_that_are_written_again_tell_the_bounds_of_what_their_tables_are_c
     assert again.rules.tables.of("other").cluster_by is None
 
 
+def test_what_tables_expected_is_expected_again_whatever_the_settings_say_by_now(tmp_path: Path) -> None:
+    expects = (Expectation("low", "score < 5", "quarantine"), Expectation("some", "score is not null"))
+    changes: dict[str, Any] = {
+        "specs": (TableSpec(0, "golf", expects=expects), TableSpec(1, "quest")),
+        "patterns": (Pattern("golf", folds=True), Pattern("quest", folds=True)),
+        "conditions": {
+            "score < 5": ReadCondition(Call("<", (Field(("score",)), Literal(5)))),
+            "score is not null": ReadCondition(Call("is not null", (Field(("score",)),))),
+        },
+    }
+    records = numbered([value(1, game_name="golf", score=score) for score in (1, 7)])
+    manifest = through_text(decided(tmp_path, settled(tmp_path, records, **changes), {TOPIC: {0: (0, 2)}}))
+    assert to_json(manifest)["format"] == EXPECTING
+    assert manifest.counts.quarantined == {"expectation": 1}
+    assert manifest.counts.expected == {"silver_golf_events": {"low": (1, 1), "some": (2, 0)}}
+    now = {"specs": (TableSpec(0, "golf"),), "patterns": (Pattern("golf", folds=True),)}
+    again = decisions.from_manifest(manifest, pins(tmp_path, **now)).rules.tables
+    assert (again.expects("golf"), again.expects("quest")) == (expects, ())
+    assert again.conditions == changes["conditions"]
+
+
 def test_hashes_are_made_again_with_the_secret_that_they_were_made_with_alone(tmp_path: Path) -> None:
     changes: dict[str, Any] = {
         "specs": (TableSpec(0, "golf", reshape=MASKED),),
@@ -175,7 +204,7 @@ def test_hashes_are_made_again_with_the_secret_that_they_were_made_with_alone(tm
     records = numbered([value(1, game_name="golf", score=1)])
     manifest = through_text(decided(tmp_path, settled(tmp_path, records, **changes), {TOPIC: {0: (0, 1)}}))
     written = json.dumps(to_json(manifest))
-    assert to_json(manifest)["format"] == FORMAT
+    assert to_json(manifest)["format"] == SHAPED
     assert WORD not in written
     assert MASKED.secret is not None
     assert MASKED.secret.fingerprint in written

@@ -42,6 +42,7 @@ STANDINGS = st.builds(
     POSITIONS,
     POSITIONS,
     PARKED,
+    st.dictionaries(TOPICS, TEXTS, max_size=2),
 )
 COMMON = {"number": NUMBERS, "id": TEXTS, "at": TEXTS, "so_far": STANDINGS}
 DECIDED = st.dictionaries(TEXTS, st.none() | st.booleans() | NUMBERS | TEXTS | st.lists(TEXTS), max_size=3)
@@ -71,8 +72,8 @@ def log_with(entry: dict[str, object]) -> CommitLog:
 
 
 def test_a_newer_format_is_refused_by_name_whatever_else_it_says() -> None:
-    with pytest.raises(CheckpointMismatch, match=r"0000000001.json has format 3, .* reads up to 2: a newer"):
-        log_with({"format": 3, "kind": "dream", "number": "one"}).state()
+    with pytest.raises(CheckpointMismatch, match=r"0000000001.json has format 4, .* reads up to 3: a newer"):
+        log_with({"format": 4, "kind": "dream", "number": "one"}).state()
 
 
 @pytest.mark.parametrize(

@@ -286,3 +286,18 @@ def test_a_schema_is_inferred_beside_such_records(lenient: PipelineKit) -> None:
     lenient.run()
     assert sorted(row["level"] for row in lenient.rows("t_go").to_pylist()) == [0, 2]
     assert len(quarantined(lenient)) == 1
+
+
+@pytest.mark.heavy
+def test_where_each_record_is_kept_as_it_came_its_time_alone_is_lacking(lenient: PipelineKit) -> None:
+    schema = registered(lenient)
+    # Of the last but one no partition has a day.
+    send(lenient, schema, [NOW, NANOSECONDS, -3_000_000_000_000, YEAR_9999 + 1, NOW])
+    lenient.configured(bronze={})
+    lenient.run()
+    rows = lenient.rows("bronze").sort_by("kafka_offset")
+    assert rows["value"].to_pylist() == [schema.value(game="chess", player=str(n)) for n in range(5)]
+    assert rows["kafka_ts"].is_null().to_pylist() == [False, True, False, False, False]
+    assert rows["kafka_date"].is_null().to_pylist() == [False, True, False, True, False]
+    assert str(rows["kafka_date"][2]) == "1874-12-08"
+    assert_each_record_in_one_place(lenient)

@@ -105,16 +105,6 @@ def test_another_route_is_refused(copy: PipelineKit) -> None:
     copy.configured(route={"table": table})
 
 
-def test_another_topic_is_refused(copy: PipelineKit, admin: AdminClient) -> None:
-    topics = list(copy.settings.source.topics)
-    other = copy.topic + "-other"
-    admin.create_topics([NewTopic(other, num_partitions=1)])[other].result(30)
-    copy.configured(source={"topics": [other]})
-    with pytest.raises(CheckpointMismatch, match=r"source\.topics was refusals and is refusals-other"):
-        copy.run()
-    copy.configured(source={"topics": topics})
-
-
 def test_a_topic_made_anew_is_noticed(kit: PipelineKit, admin: AdminClient) -> None:
     kit.simulate(games=1, events=50)
     kit.run()

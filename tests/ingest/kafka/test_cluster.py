@@ -201,6 +201,9 @@ class Settling:
     def cluster_id(self) -> str:
         return "id"
 
+    def names(self) -> Sequence[str]:
+        return ["b.1", "a", "b.2", "c"]
+
     def topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
         self.asked += 1
         if self.asked < 3:
@@ -222,6 +225,38 @@ def test_a_topic_that_is_known_and_led_in_a_moment_is_waited_for() -> None:
     cluster = KafkaCluster(lambda: client, ["a", "b"], Complaints("somewhere"))
     assert cluster.end_offsets() == {"a": {0: 7}, "b": {0: 7}}
     assert client.asked == 6
+
+
+def test_topics_that_fit_a_pattern_are_read_beside_those_that_are_named() -> None:
+    cluster = KafkaCluster(Settling, ["c", "/^b\\.[0-9]$/", "d"], Complaints("somewhere"))
+    assert cluster.names() == ("c", "d", "b.1", "b.2")
+    assert [cluster.is_found(name) for name in cluster.names()] == [False, False, True, True]
+    assert not cluster.look()
+
+
+def test_topics_that_fit_are_others_once_somebody_looks_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = KafkaCluster(Settling, ["/^b/"], Complaints("somewhere"))
+    assert cluster.names() == ("b.1", "b.2")
+    monkeypatch.setattr(Settling, "names", lambda _: ["b.2", "b.3"])
+    assert cluster.names() == ("b.1", "b.2")
+    assert (cluster.look(), cluster.look()) == (True, False)
+    assert cluster.names() == ("b.2", "b.3")
+    monkeypatch.setattr(Settling, "names", lambda _: ["a"])
+    assert not cluster.look(), "there is nothing to be read in their place"
+
+
+def test_that_no_topic_fits_is_told() -> None:
+    cluster = KafkaCluster(Settling, ["/^z/"], Complaints("somewhere"))
+    with pytest.raises(SetupError, match=r"no topic on somewhere fits /\^z/.*correct source\.topics"):
+        cluster.names()
+
+
+@pytest.mark.stack
+def test_the_topics_that_there_are(connecting: Connect, stack: LocalStack, topic: str) -> None:
+    prefix = topic[:-4]
+    with connecting(source(stack.bootstrap_servers, [f"/^{prefix}/", "/consumer_offsets/"])) as kafka:
+        assert kafka.names() == (topic,)
+        assert kafka.partitions().keys() == {topic}
 
 
 def test_a_client_that_cannot_be_closed_hides_no_error() -> None:

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from distributary.ingest.kafka.java_errors import is_outage, said_by_kafka
-from distributary.ingest.supervisor import sentence
+from distributary.ingest.supervision.sentences import sentence
 
 pytestmark = pytest.mark.spark
 

@@ -34,6 +34,8 @@ CONDITIONS = {
     "level between 2 and 4": [False, True, False, True],
     "meta.state is not null": [True, False, False, True],
     "coalesce(gone, true)": [True, False, True, True],
+    "op like 'd%'": [True, False, False, False],
+    "level < 1.5": [True, False, False, False],
     # What these records' schema does not have is null.
     "deleted = true": [False] * 4,
     "absent is null": [True] * 4,
@@ -41,12 +43,13 @@ CONDITIONS = {
 
 REFUSED = {
     "op =": "this is no Spark SQL expression",
-    "op like 'd%'": "it uses Like",
+    "op ilike 'd%'": "it uses ILike",
+    "level + 1 = 2": "it uses Add, which has no value for some numbers",
     "rand() > 0.5": "it uses the function rand",
     "op": None,
     "'d'": "the condition is given text where it takes a boolean",
     "op = 'd' and 1": "and is given a whole number",
-    "level = 1.5": "literal 1.5",
+    "level = interval 1 day": "literal INTERVAL '1' DAY",
 }
 
 

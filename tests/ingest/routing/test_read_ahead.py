@@ -50,7 +50,7 @@ def test_an_expression_is_read_as_a_run_reads_it(tmp_path: Path) -> None:
     )
     fields = "reads=(('game',), ('at', 'in ner')))"
     tree = (
-        "Call(function='concat', arguments=(Field(path=('game',)), Literal(value='_'), Call(function='lower', "
+        "Call(function='concat', arguments=(Field(path=('game',)), Literal(value='_', kind=''), Call(function='lower', "
         "arguments=(Field(path=('at', 'in ner')),), options=()), Field(path=('game',))), options=())"
     )
     assert (ended.stderr, ended.stdout.splitlines()) == (

@@ -5,8 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import ConfigError
+from distributary.ingest.settings.filling_in.outside import Outside, fill_in
 from distributary.ingest.settings.problems import Place
-from distributary.ingest.settings.yaml_file import Document, fill_in, read
+from distributary.ingest.settings.yaml_file import Document, read
 
 
 def document(folder: Path, text: str, **environment: str) -> Document:
@@ -38,7 +39,7 @@ def test_what_a_variable_holds_is_not_filled_in_again(tmp_path: Path) -> None:
 @given(st.text())
 def test_a_text_without_variables_is_left_alone(text: str) -> None:
     if "${" not in text:
-        assert fill_in(text, {}, pytest.fail) == (text, False)
+        assert fill_in(text, Outside({}, Path()), pytest.fail) == (text, frozenset())
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ from distributary.ingest.columns.safe_names import CHANGES_TABLE, QUARANTINE_TAB
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
-from distributary.ingest.tables.change import OWN_TABLES, PlannedChange, TableChanger, create, evolve
+from distributary.ingest.tables.change import PlannedChange, TableChanger, create, evolve
 from distributary.ingest.tables.known import ENTITY_PROPERTY
+from distributary.ingest.tables.ledger import OWN_TABLES
 from distributary.ingest.tables.log import sync_logs
 from distributary.ingest.worker.report import Growth
 

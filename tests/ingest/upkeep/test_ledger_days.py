@@ -73,6 +73,26 @@ def test_batches_that_do_not_go_on_where_the_one_before_ended_stay_as_they_are()
         assert shortened(odd, ended, Bounds.of(NOW, 30, None)) == odd
 
 
+def test_a_day_has_the_sums_of_what_its_batches_tell_of_expectations() -> None:
+    told = [
+        {"golf": {"sane": [8, 2]}},
+        None,
+        {"golf": {"sane": [1, 0], "new": [0, 3]}, "go": {"sane": [4, 4]}},
+    ]
+    rows = [
+        {**row, "expectations": None if one is None else json.dumps(one)}
+        for row, one in zip(following([NOW - timedelta(days=9)] * 3), told, strict=True)
+    ]
+    bounds = Bounds.of(NOW, 7, None)
+    (day,) = shortened(rows, [NOW - timedelta(days=9)] * 3, bounds)
+    assert json.loads(day["expectations"]) == {
+        "golf": {"sane": [9, 2], "new": [0, 3]},
+        "go": {"sane": [4, 4]},
+    }
+    (day,) = shortened([{**row, "expectations": None} for row in rows], [NOW - timedelta(days=9)] * 3, bounds)
+    assert day["expectations"] is None
+
+
 def test_a_partition_that_came_later_has_its_own_stretch() -> None:
     ended = [NOW - 40 * DAY] * 2
     offsets = json.dumps({"games": {"0": [10, 15], "1": [7, 12]}})

@@ -27,6 +27,7 @@ REPORTS = st.builds(
     dropped=COUNTS,
     newcomers=COUNTS,
     already=st.integers(0, 5),
+    kept=COUNTS,
     waiting=st.integers(0, 5),
     stops=st.lists(st.text(max_size=2), max_size=2),
     aside=st.lists(st.text(max_size=2), max_size=2),
@@ -45,6 +46,8 @@ FULL: dict[str, Any] = {
     "first": {"r": PLACE},
     "dropped": Counter(r=1),
     "already": 1,
+    "kept": Counter(bronze=1),
+    "expected": Counter({("t", "sane", True): 1}),
     "written": [written("t", A)],
     "growths": [Growth("t", (1, (0,)), 1, PLACE)],
     "wishes": [Wish("t", "T", (1, (0,)), Layout(A))],
@@ -84,7 +87,7 @@ def leaves(part: Any) -> dict[str, Any]:
 @settings(deadline=None)
 def test_all_tasks_together_report_the_sums(reports: list[TaskReport]) -> None:
     whole, parts = leaves(total(map(through_spark, reports))), [leaves(one) for one in reports]
-    for name in ("rows", "quarantined", "dropped", "newcomers"):
+    for name in ("rows", "quarantined", "dropped", "newcomers", "kept"):
         assert whole[name] == sum((one[name] for one in parts), Counter())
     for name in ("already", "waiting"):
         assert whole[name] == sum(one[name] for one in parts)

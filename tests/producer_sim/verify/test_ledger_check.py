@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -25,7 +26,9 @@ NOTHING_HELD = Held(Coverage(), Coverage(), Counter())
 def write_batch(root: Path) -> None:
     """A batch without a record."""
     create(root / BATCHES_TABLE, ledger.BATCHES_SCHEMA, {})
-    counts = ("rows_read", "rows_tables", "rows_quarantined", "rows_dropped", "rows_already")
+    counts: dict[str, Any] = dict.fromkeys(
+        ("rows_read", "rows_tables", "rows_quarantined", "rows_dropped", "rows_already"), 0
+    )
     row = ledger.BatchRow(
         pipeline="games",
         generation=GENERATION,
@@ -34,7 +37,7 @@ def write_batch(root: Path) -> None:
         ended_at=NOW,
         seconds=0.0,
         attempts=1,
-        **dict.fromkeys(counts, 0),
+        **counts,
         rows_by_reason={},
         tables=0,
         files=0,

@@ -41,7 +41,8 @@ def four(begin: int) -> list[Sent]:
 
 
 def topics(end: int = BATCHES * ROWS, earliest: int = 0, uuid: str = "topic") -> TopicsNow:
-    return TopicsNow({TOPIC: uuid}, {TOPIC: {0: earliest}}, {TOPIC: {0: end}})
+    first = {TOPIC: {0: earliest}}
+    return TopicsNow({TOPIC: uuid}, first, {TOPIC: {0: end}}, begins=first)
 
 
 @pytest.fixture
@@ -224,7 +225,7 @@ def test_records_before_the_first_batch(tmp_path: Path) -> None:
 
 def test_a_pipeline_that_is_to_begin_with_the_newest_records_left_none_out(tmp_path: Path) -> None:
     begun_late(tmp_path)
-    now = TopicsNow({TOPIC: "topic"}, {TOPIC: {0: 0}}, {TOPIC: {0: 14}}, from_start=False)
+    now = TopicsNow({TOPIC: "topic"}, {TOPIC: {0: 0}}, {TOPIC: {0: 14}}, begins={})
     assert found(tmp_path, now).differences == ()
 
 

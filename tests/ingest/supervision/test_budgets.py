@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distributary.ingest.settings.groups import Budget
-from distributary.ingest.supervisor import Spending
+from distributary.ingest.supervision.budgets import Spending
 
 
 def budget(most: int, window: float = 60.0, first: float = 1.0, longest: float = 8.0) -> Budget:

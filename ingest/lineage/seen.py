@@ -1,0 +1,189 @@
+"""A pipeline as a graph: `distributary graph` as a function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from distributary.codecs.base import load_codec
+from distributary.ingest.columns.safe_names import (
+    BATCHES_TABLE,
+    CHANGES_TABLE,
+    MEMORY_SUFFIX,
+    QUARANTINE_TABLE,
+)
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.derived.instances import Entities, instances
+from distributary.ingest.lineage.columns import columns_of
+from distributary.ingest.lineage.flow import Flow, FlowEdge, FlowNode
+from distributary.ingest.lineage.recorded import Recorded, recorded
+from distributary.ingest.schemas.inferred_per_entity import schema_place
+from distributary.ingest.settings.groups import Columns, NamedTable
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.rule_book import RuleBook
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.tables.handle import is_there, opened
+from distributary.ingest.tables.known import ENTITY_PROPERTY
+from distributary.ingest.tables.state import state_of
+from distributary.values import without_logins
+
+_VECTORS = "deletionVectors"
+
+
+def flow(settings: Settings) -> Flow:
+    """What flows between what in a pipeline, and how much so far.
+
+    settings  the pipeline's; a run of it may go on meanwhile
+
+    Tables are those that it has made; where it has made none, their names' pattern stands for them. How much flowed is what the
+    ledger says, of all its checkpoints; how many rows a table has, what its log says. Neither Kafka nor a registry is asked.
+
+    >>> flow = distributary.flow(settings)
+    >>> sum(node.rows for node in flow.nodes if node.kind == "table")
+    200
+    """
+    root = open_files(settings.sink.root, settings.storage)
+    sums = recorded(root, settings.name)
+    hub = FlowNode(f"pipeline:{settings.name}", "pipeline", settings.name, _what_it_does(settings))
+    brokers = without_logins(settings.source.kafka["bootstrap.servers"])
+    sources = [FlowNode(f"topic:{topic}", "topic", topic, brokers) for topic in settings.source.topics]
+    schemas = list(_schemas(settings))
+    tables = _tables(root, settings)
+    others = list(_others(root, settings, sums))
+    derived, made_of = _derived(root, settings, (*tables, *others))
+    edges = [
+        *(
+            FlowEdge(one.id, hub.id, "records", sums.read[one.name] if sums.batches else None)
+            for one in sources
+        ),
+        *(FlowEdge(one.id, hub.id, "schemas") for one in schemas),
+        *(FlowEdge(hub.id, one.id, "rows") for one in tables),
+        *(_edge(hub, one, sums) for one in others),
+        *made_of,
+    ]
+    nodes = (*sources, *schemas, hub, *tables, *others, *derived)
+    return Flow(settings.name, nodes, tuple(edges), sums.batches)
+
+
+def _what_it_does(settings: Settings) -> str:
+    route = settings.route
+    by = route.field or route.header or route.expression
+    return f"{settings.decode.format}, routed by {route.by}{f' {by}' if by else ''}"
+
+
+def _schemas(settings: Settings) -> Iterator[FlowNode]:
+    """Where schemas come from: a registry, a folder of inferred ones, or both."""
+    codec = load_codec(settings.decode.codec)
+    if codec.registered and settings.registry.url is not None:
+        yield FlowNode("registry", "registry", "schema registry", without_logins(str(settings.registry.url)))
+    if codec.capabilities.growing is not None:
+        place = str(schema_place(settings.name, settings.decode))
+        yield FlowNode("schemas", "schemas", "inferred schemas", place)
+
+
+def _tables(root: Files, settings: Settings) -> list[FlowNode]:
+    """The tables of entities, by name; one that stands for them where there are none."""
+    owners, aside = Records(root).all(), _of_no_entity(settings)
+    mine = sorted(
+        table
+        for table, owner in owners.items()
+        if owner.pipeline == settings.name and not table.endswith(MEMORY_SUFFIX) and table != aside
+    )
+    with ThreadPoolExecutor(settings.limits.commit_threads) as pool:
+        found = [
+            one
+            for one in pool.map(partial(_table, root, settings.sink.columns, settings.rule_book()), mine)
+            if one is not None
+        ]
+    if found:
+        return found
+    pattern = settings.route.table
+    return [FlowNode(f"table:{pattern}", "pattern", pattern, f"{root.url}/{pattern}")]
+
+
+def _table(root: Files, own: Columns, rules: RuleBook, folder: str) -> FlowNode | None:
+    """A table that is there; without its rows where only Spark can open it."""
+    place = root.below(folder)
+    if not is_there(place):
+        return None
+    found = FlowNode(f"table:{folder}", "table", folder, place.url)
+    try:
+        handle = opened(place)
+        entity = handle.metadata().configuration.get(ENTITY_PROPERTY)
+        reshape = None if entity is None else rules.reshape(entity)
+        columns = columns_of(state_of(handle, place).layout, own, reshape)
+        return replace(found, entity=entity, rows=_rows(handle), columns=columns)
+    except DeltaError:
+        return found
+
+
+def _rows(handle: DeltaTable) -> int | None:
+    """How many rows a table has, by its log; None where that does not say so of each file."""
+    counts = pa.table(handle.get_add_actions())["num_records"]
+    if counts.null_count:
+        return None
+    rows = pc.sum(counts).as_py() or 0
+    if _VECTORS in (handle.protocol().reader_features or ()):
+        for batch in pa.RecordBatchReader.from_stream(handle.deletion_vectors()):
+            kept = batch["selection_vector"].flatten()
+            rows -= len(kept) - (pc.sum(kept).as_py() or 0)
+    return rows
+
+
+def _others(root: Files, settings: Settings, sums: Recorded) -> Iterator[FlowNode]:
+    """Where else records end, and what tells of them."""
+    if aside := _of_no_entity(settings):
+        there = _table(root, settings.sink.columns, settings.rule_book(), aside)
+        yield there or FlowNode(f"table:{aside}", "table", aside, f"{root.url}/{aside}")
+    place = f"{root.url}/{QUARANTINE_TABLE}"
+    yield FlowNode(f"table:{QUARANTINE_TABLE}", "quarantine", QUARANTINE_TABLE, place)
+    if sums.dropped or settings.policies.no_entity == "drop":
+        yield FlowNode("dropped", "dropped", "dropped", "counted, kept nowhere")
+    for name in (BATCHES_TABLE, CHANGES_TABLE):
+        yield FlowNode(f"table:{name}", "ledger", name, f"{root.url}/{name}")
+
+
+def _derived(
+    root: Files, settings: Settings, tables: Sequence[FlowNode]
+) -> tuple[list[FlowNode], list[FlowEdge]]:
+    """The tables that are made of others, each behind those, and of which."""
+    there = Entities(
+        {one.entity: one.name for one in tables if one.entity is not None}, settings.route.fold_case
+    )
+    nodes, edges, known = list[FlowNode](), list[FlowEdge](), {one.id for one in tables}
+    for one in instances(settings.derive, there):
+        found = _table(root, settings.sink.columns, settings.rule_book(), one.table)
+        node = found or FlowNode(f"table:{one.table}", "table", one.table, f"{root.url}/{one.table}")
+        # Which field each column holds its own rule says, and it may be an expression.
+        nodes.append(replace(node, kind="derived", columns=()))
+        known.add(node.id)
+        edges += [
+            FlowEdge(f"table:{name}", node.id, "rows") for name in one.inputs if f"table:{name}" in known
+        ]
+    return nodes, edges
+
+
+def _of_no_entity(settings: Settings) -> str | None:
+    """The table of records that have no entity, where there is one."""
+    named = settings.policies.no_entity
+    return named.table if isinstance(named, NamedTable) else None
+
+
+def _edge(hub: FlowNode, node: FlowNode, sums: Recorded) -> FlowEdge:
+    """What goes to one of those, as far as it is recorded."""
+    ran = sums.batches > 0
+    if node.kind == "quarantine":
+        return FlowEdge(hub.id, node.id, "records", sums.quarantined if ran else None)
+    if node.kind == "dropped":
+        return FlowEdge(hub.id, node.id, "records", sums.dropped if ran else None)
+    if node.name == BATCHES_TABLE:
+        return FlowEdge(hub.id, node.id, "batches", sums.batches if ran else None)
+    return FlowEdge(hub.id, node.id, "changes" if node.kind == "ledger" else "rows")

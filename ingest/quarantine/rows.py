@@ -1,0 +1,95 @@
+"""The rows of a table of ours, a row group at a time, without those that are only marked as gone; and where records stand, as one text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake.exceptions import DeltaError
+
+from distributary.errors import PipelineError
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, RESOLVED_TABLE
+from distributary.ingest.merge import live_files, vectors
+from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.merge.found import partition_of
+from distributary.ingest.merge.live_files import Action
+from distributary.ingest.quarantine.chosen import LOOKED_AT
+from distributary.ingest.quarantine.resolved import IDENTITY
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
+from distributary.ingest.tables.log import has_log
+from distributary.ingest.tables.state import state_of
+from distributary.values import without_logins
+
+
+def rows_of(
+    place: Files, columns: pa.Schema, wanted: Callable[[Mapping[str, Any]], bool] = lambda told: True
+) -> Iterator[pa.Table]:
+    """A table's rows with these columns, null where it lacks one; none where there is no table.
+
+    wanted  which files may have any that are asked for, by what the log tells of a file's values
+
+    Raises PipelineError where it cannot be read.
+    """
+    if not has_log(place):
+        return
+    try:
+        state = state_of(opened(place), place)
+        for name, add in live_files.read(place, state.version):
+            if wanted(_told(add)):
+                yield from _of_file(place, name, add, columns)
+    except (DeltaError, ValueError) as error:
+        raise PipelineError(f"table {place} cannot be read: {without_logins(str(error))}") from error
+
+
+def _told(add: Action) -> Mapping[str, Any]:
+    told: Mapping[str, Any] = json.loads(add.get("stats") or "{}")
+    return told
+
+
+def _of_file(place: Files, name: str, add: Action, columns: pa.Schema) -> Iterator[pa.Table]:
+    file = DataColumns(place, name, add["size"], partition_of(add))
+    vector: Mapping[str, Any] | None = add.get("deletionVector")
+    stays = np.ones(file.rows, dtype=bool)
+    if vector is not None:
+        stays[vectors.read(place, vector)] = False
+    for number, first, count in file.groups():
+        read = file.read(number, columns)
+        here = stays[first : first + count]
+        yield read if here.all() else read.filter(pa.array(here))
+
+
+def identities(rows: pa.Table) -> pa.ChunkedArray:
+    """What tells each record in quarantine from all others, as one text: by which batch it came, and where it stands in Kafka."""
+    return pc.binary_join_element_wise(*(rows[name].cast(pa.string()) for name in IDENTITY), "/")
+
+
+def of_quarantine(root: Files, pipeline: str, more: Sequence[str] = ()) -> Iterator[pa.Table]:
+    """A pipeline's rows in quarantine, with the columns by which they are chosen, those of `IDENTITY`, more of its own, and `resolved`.
+
+    Raises PipelineError where the quarantine cannot be read.
+    """
+    resolved = resolved_identities(root, pipeline)
+    names = dict.fromkeys([*IDENTITY, *LOOKED_AT, "pipeline", *more])
+    columns = pa.schema([QUARANTINE_SCHEMA.field(name) for name in names])
+    for rows in rows_of(root.below(QUARANTINE_TABLE), columns):
+        mine = of_pipeline(rows, pipeline)
+        yield mine.append_column("resolved", pc.is_in(identities(mine), resolved))
+
+
+def of_pipeline(rows: pa.Table, pipeline: str) -> pa.Table:
+    """Those that are a pipeline's: of versions before that nobody says so of is taken for everybody's."""
+    return rows.filter(pc.fill_null(pc.equal(rows["pipeline"], pipeline), True))
+
+
+def resolved_identities(root: Files, pipeline: str) -> pa.Array:
+    """Which of a pipeline's records in quarantine were brought back, or need not be. Raises PipelineError where that cannot be read."""
+    columns = pa.schema([*(QUARANTINE_SCHEMA.field(name) for name in IDENTITY), ("pipeline", pa.string())])
+    found = [identities(of_pipeline(rows, pipeline)) for rows in rows_of(root.below(RESOLVED_TABLE), columns)]
+    chunks = [chunk for one in found for chunk in one.chunks]
+    return pa.chunked_array(chunks, pa.string()).combine_chunks() if chunks else pa.array([], pa.string())

@@ -1,0 +1,163 @@
+"""A pipeline as a replay sees it while a run of it is alive: its log is read and never written, and only what is safe beside the run is let through."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any, NoReturn, final
+
+from pyspark.sql import SparkSession
+
+from distributary.codecs.base import load_codec
+from distributary.errors import LeaseHeld, PipelineError
+from distributary.ingest.batch.attempt import Run
+from distributary.ingest.batch.finish import Finisher
+from distributary.ingest.batch.rewrite import Rewriter
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import app_of, read_generation
+from distributary.ingest.commit_log.entries import Batch, HandedOver, Rewritten, Standing
+from distributary.ingest.commit_log.reading import CommitLog
+from distributary.ingest.commit_log.writing import Writer
+from distributary.ingest.handover import Heritage
+from distributary.ingest.kafka.cluster import KafkaCluster
+from distributary.ingest.kafka.offsets import Offsets
+from distributary.ingest.kafka.source import TopicReader
+from distributary.ingest.lease.holding import keeper_of
+from distributary.ingest.pipeline import (
+    Pipeline,
+    checkpoint_at,
+    owners_of,
+    tables_of,
+    workers_of,
+)
+from distributary.ingest.running.rules import conditions_of, expression_of, run_rules
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.registry.base import SchemaRegistry
+
+_LOCK = "replaying"
+
+_STOP = "stop the run, and say this again"
+
+
+@contextmanager
+def alone(checkpoint: Checkpoint) -> Iterator[None]:
+    """Inside, no other replay of the pipeline is under way. Raises LeaseHeld while one is."""
+    lock = keeper_of(Checkpoint(checkpoint.files.below(_LOCK)))
+    if not lock.acquire(b"{}"):
+        raise LeaseHeld("another replay of this pipeline is under way; say it again when it is done")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+@final
+class ReadLog(Writer):
+    """A log as somebody else writes it, as far as it had come when this was made."""
+
+    def __init__(self, log: CommitLog) -> None:
+        """Raises PipelineError where there is no log yet."""
+        self._log = log
+        self._look()
+
+    def _look(self) -> None:
+        state = self._log.state()
+        if state.so_far is None:
+            raise PipelineError(f"{self._log.url} has no entry yet: the run has only begun; say it again")
+        self._so_far, self._number = state.so_far, state.next
+
+    @property
+    def next(self) -> int:
+        """The number of an entry that is not this one's to write."""
+        return self._number
+
+    @property
+    def so_far(self) -> Standing:
+        """How far the log had come."""
+        return self._so_far
+
+    @property
+    def settled(self) -> int:
+        """Up to which number all was settled."""
+        return self._so_far.settled
+
+    def last(self) -> tuple[Batch | None, tuple[Rewritten, ...]]:
+        """The newest batch, as of then or now, which may not be in all its tables yet."""
+        while self._so_far.last is not None:
+            found = self._log.newest_batch(self._so_far.last)
+            if found is not None:
+                return found, ()
+            # Gone, as there is a newer one.
+            self._look()
+        return None, ()
+
+    def confirm(self) -> None:
+        """Raises PipelineError where the tables were handed over to another pipeline meanwhile."""
+        newest = self._log.state().newest
+        if isinstance(newest, HandedOver):
+            raise PipelineError(f"the tables were handed over to {newest.to}; nothing was changed")
+
+    def append(self, offsets: Offsets, decided: Mapping[str, Any], tables: Iterable[str] = ()) -> NoReturn:
+        """Never called: a replay decides no batch."""
+        raise NotImplementedError
+
+    def park(self, waiting: Mapping[str, Sequence[int]], why: str) -> NoReturn:
+        """Never called: a replay parks no table."""
+        raise NotImplementedError
+
+
+@contextmanager
+def open_beside(
+    settings: Settings, spark: SparkSession, registry: SchemaRegistry, kafka: KafkaCluster
+) -> Iterator[Pipeline]:
+    """The pipeline beside its run. Raises LeaseHeld, with what to do, where a replay is not safe there."""
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    root = open_files(settings.sink.root, settings.storage)
+    generation = read_generation(checkpoint)
+    if generation is None:
+        raise LeaseHeld(f"checkpoint {checkpoint} is just being made by a run; say it again")
+    codec = load_codec(settings.decode.codec)
+    if not codec.registered or codec.capabilities.growing is not None:
+        raise LeaseHeld(
+            f"a run of the pipeline is alive, and both would grow the schema that is inferred: {_STOP}"
+        )
+    if generation.start.mode == "again":
+        raise LeaseHeld(
+            f"a run of the pipeline is alive that began with `start: again`, so it may bring records of the quarantine itself: {_STOP}"
+        )
+    expression = expression_of(spark, settings.route, settings.decode)
+    conditions = conditions_of(spark, settings)
+    with closing(NativeCommits()) as native:
+        rules = run_rules(settings, expression, conditions)
+        tables = tables_of(settings, root, rules, spark, native)
+        heritage = Heritage(tables, native, spark, partial(checkpoint_at, settings.storage))
+        tables.made_with = replace(tables.made_with, topics=generation.world.topics)
+        native.expect(lambda url: app_of(generation.id, url.rpartition("/")[2]))
+        owners = owners_of(settings, checkpoint, generation, heritage)
+        log = ReadLog(checkpoint.log)
+        workers = workers_of(settings, spark)
+        run = Run(owners, checkpoint, generation, log, tables, rules, workers)
+        yield Pipeline(
+            settings=settings,
+            run=run,
+            topics=TopicReader.of(
+                spark, settings.name, settings.source, settings.route, rules.workers.tables.beside
+            ),
+            registry=registry,
+            kafka=kafka,
+            finisher=Finisher(settings.sink.columns, checkpoint, tables, native, generation.lineage),
+            rewriter=Rewriter(checkpoint.log, log, tables, workers),
+        )
+
+
+def require_appended(tables: Iterable[str]) -> None:
+    """Raises LeaseHeld where rows would take the place of others: their merges are in order with the run's only while that is not alive."""
+    if found := sorted(tables):
+        raise LeaseHeld(
+            f"a run of the pipeline is alive, and {', '.join(found)} has one row a key, or keeps what was: nothing became visible. {_STOP.capitalize()}; or "
+            "choose records of others, as by --entity"
+        )

@@ -1,0 +1,223 @@
+"""Records of the quarantine decoded again by today's settings and schemas, and put into their tables, once each whatever dies when."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime, timezone
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from distributary.errors import LeaseHeld, PipelineError
+from distributary.ingest import failpoints
+from distributary.ingest.batch.attempt import Attempts
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifest_json import from_json, to_json
+from distributary.ingest.checkpoint.manifests import manifest_of
+from distributary.ingest.checkpoint.scratch import scratch_folder
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.kafka.connection import connect
+from distributary.ingest.lease.holding import looked_for
+from distributary.ingest.pipeline import Pipeline, open_pipeline
+from distributary.ingest.progress import Progress, Silent
+from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.quarantine.rows import identities
+from distributary.ingest.replay.beside import alone, open_beside, require_appended
+from distributary.ingest.replay.committing import Committing
+from distributary.ingest.replay.deciding import NUMBER, Became, Deciding
+from distributary.ingest.replay.headers import named_by
+from distributary.ingest.replay.kept import Kept, kept_as, sweep_records, unfinished
+from distributary.ingest.replay.staging import Asked, Tables, open_rows, rows_staged, stage, why_none
+from distributary.ingest.run import schemas_of
+from distributary.ingest.session import pipeline_session
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.jvm import jvm_needed
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.registry.base import SchemaRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What one replay did.
+
+    resumed  whether it was begun before
+    records  how many it is of
+    became   what became of them
+    left     open records that were chosen and that no replay can decode again, by the reason
+    """
+
+    id: str
+    resumed: bool
+    records: int
+    became: Became
+    left: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BroughtBack:
+    """What was replayed of a pipeline's quarantine.
+
+    replays  those that were done: one that an earlier call had begun, and the one that was asked for, if there was anything left for it
+    """
+
+    pipeline: str
+    replays: tuple[Replay, ...] = ()
+
+    @property
+    def resolved(self) -> int:
+        """Records that are open no more."""
+        return sum(one.became.resolved for one in self.replays)
+
+    @property
+    def refused(self) -> int:
+        """Records that stay in quarantine as they cannot be decoded or placed today, either."""
+        return sum(sum(one.became.refused.values()) for one in self.replays)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {**asdict(self), "resolved": self.resolved, "refused": self.refused}
+
+
+@jvm_needed()
+def bring_back(
+    settings: Settings,
+    chosen: Chosen | None = None,
+    progress: Progress | None = None,
+    spark: SparkSession | None = None,
+    registry: SchemaRegistry | None = None,
+) -> BroughtBack:
+    """Decode records of the quarantine again, and put those that can be into their tables, exactly once.
+
+    settings  the pipeline's as they are today; tables grow by them as a run lets them
+    chosen    which records of those that are open; by default all
+    progress  told of waits
+    spark     the session to use; by default the process's own, or one that ends with this
+    registry  where schemas come from; by default what the settings say
+
+    A replay that an earlier call began, and that a crash ended, is finished first. Records that fail again stay as they are. A run of the
+    pipeline may go on meanwhile, unless records are for tables with one row a key, or their schema is inferred: then LeaseHeld is raised. Raises the
+    PipelineError that says what else stands in the way.
+    """
+    chosen, watch = chosen or Chosen(), progress or Silent()
+    root = open_files(settings.sink.root, settings.storage)
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    beside = settings.rule_book().beside
+    asked = Asked(settings.name, chosen, named=named_by(settings.route, beside))
+    if not unfinished(checkpoint.files, root) and not any(one.num_rows for one in open_rows(root, asked)):
+        return BroughtBack(settings.name)
+    if why := why_none(asked.named, beside):
+        raise PipelineError(f"{why}, so nothing of it can be decoded again as it was meant to be")
+    keeper, stop = looked_for(settings.checkpoint, settings.storage), threading.Event()
+    with ExitStack() as opened:
+        session = spark or opened.enter_context(pipeline_session(settings))
+        kafka = opened.enter_context(connect(settings.source, session, stop, tell=watch.waiting))
+        settings = settings.of_topics(kafka.names())
+        own = registry or opened.enter_context(
+            schemas_of(settings, session, kafka, lambda notice: watch.waiting(notice.text, 0.0))
+        )
+        opened.enter_context(alone(checkpoint))
+        try:
+            pipeline = opened.enter_context(open_pipeline(settings, session, own, kafka, keeper))
+        except LeaseHeld:
+            # A run is alive, so this is done beside it.
+            pipeline, let = opened.enter_context(open_beside(settings, session, own, kafka)), require_appended
+            attempts = pipeline.attempts(watch, stop)
+        else:
+            attempts, let = _behind_the_newest_batch(pipeline, watch, stop), _any
+        native = opened.enter_context(closing(NativeCommits()))
+        return _Work(pipeline, attempts, native, session, let).done(asked)
+
+
+def _behind_the_newest_batch(pipeline: Pipeline, watch: Progress, stop: threading.Event) -> Attempts:
+    """What takes records to a manifest, behind the newest batch, which a crash may have left and is brought to its end."""
+    with scratch_folder() as files:
+        runner = pipeline.batch_runner(files, watch, stop, lambda number: None, lambda done: None)
+        runner.resume()
+        return runner.attempts
+
+
+def _any(tables: Iterable[str]) -> None:
+    """While no run is alive rows may take the place of others in all tables."""
+
+
+@dataclass(frozen=True)
+class _Work:
+    """The replays of one call."""
+
+    pipeline: Pipeline
+    attempts: Attempts
+    native: NativeCommits
+    spark: SparkSession
+    let: Callable[[Sequence[str]], None]
+
+    def done(self, asked: Asked) -> BroughtBack:
+        """Those that were begun before, and one of all that is asked for and was not tried by them."""
+        run, tried, found = self.pipeline.run, [asked.but], list[Replay]()
+        sweep_records(run.checkpoint.files, run.root)
+        for kept, begun in unfinished(run.checkpoint.files, run.root):
+            rows = rows_staged(kept.records)
+            found.append(self._finished(kept, begun, resumed=True))
+            tried.append(identities(rows).combine_chunks())
+        # Only after this are records read again that were read before.
+        ends = run.log.so_far.ends if run.generation.start.mode == "again" else {}
+        asked = replace(asked, but=pa.concat_arrays(tried), ends=ends)
+        if any(one.num_rows for one in open_rows(run.root, asked)):
+            found.append(self._finished(*self._begun(asked), resumed=False))
+        return BroughtBack(run.pipeline, tuple(found))
+
+    @cached_property
+    def _last(self) -> Manifest | None:
+        run = self.pipeline.run
+        batch, _ = run.log.last()
+        return None if batch is None else manifest_of(batch, run.checkpoint.log)
+
+    def _begun(self, asked: Asked) -> tuple[Kept, Mapping[str, Any]]:
+        """The records taken out of quarantine, and written down that these are all."""
+        run = self.pipeline.run
+        kept = kept_as(run.checkpoint.files, run.root, uuid.uuid4().hex)
+        mine = {
+            *(table for table, owner in Records(run.root).all().items() if owner.pipeline == run.pipeline)
+        }
+        mine |= set() if self._last is None else set(self._last.entities.values())
+        columns = run.rules.workers.columns
+        staged = stage(Tables(run.root, sorted(mine), columns), asked, run.rules.workers.tables, kept.records)
+        begun = {
+            "id": kept.id,
+            "pipeline": run.pipeline,
+            "generation": run.generation.id,
+            "at": datetime.now(timezone.utc).isoformat(),
+            "chosen": asked.chosen.as_dict(),
+            **staged.as_dict(),
+        }
+        kept.begin(begun)
+        return kept, begun
+
+    def _finished(self, kept: Kept, begun: Mapping[str, Any], *, resumed: bool) -> Replay:
+        """One replay that was begun, brought to its end."""
+        told, run = kept.manifest(), self.pipeline.run
+        fresh = told is None
+        if told is None:
+            deciding = Deciding(self.attempts, kept, self._last, begun["files"], self.spark, self.let)
+            decided = deciding.decided()
+            manifest = None if decided.manifest is None else to_json(decided.manifest)
+            failpoints.reach(failpoints.BEFORE_MANIFEST, NUMBER)
+            told = {"became": decided.became.as_dict(), "manifest": manifest}
+            kept.decide(told)
+            failpoints.reach(failpoints.AFTER_MANIFEST, NUMBER)
+        if told["manifest"] is not None:
+            self.let([one["folder"] for one in told["manifest"]["tables"] if "merging" in one])
+            committing = Committing(
+                self.pipeline.finisher, run.tables, self.native, self.spark, kept.place.url
+            )
+            committing.commit(kept, from_json(told["manifest"]), fresh=fresh)
+        kept.end({"became": told["became"], "chosen": begun["chosen"], "at": begun["at"]})
+        became = Became(**told["became"])
+        return Replay(kept.id, resumed, begun["records"] + begun["already"], became, begun["left"])

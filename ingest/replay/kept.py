@@ -1,0 +1,131 @@
+"""What a replay keeps of itself in the checkpoint: the records that it is of, what was decided of them, and that it is done.
+
+Nothing of it is ever changed, so whoever comes after a crash goes on where it stopped:
+
+    replays/<id>/records/...      the records as they came, and which rows of quarantine they are
+    replays/<id>/begun.json       these are all of them: from here on the replay is of them, whatever becomes of the quarantine
+    replays/<id>/changes/...      changes of tables, written down before they are made
+    replays/<id>/manifest.json    what each table gets: from here on there is no way back
+    replays/<id>/done.json        all of them have it
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from distributary.errors import AnswerLost
+from distributary.ingest.checkpoint.damage import undamaged
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.commit_log.formats import require_readable
+from distributary.ingest.storage.contract import Files
+
+REPLAYS, FORMAT = "replays", 1
+
+_BEGUN, _MANIFEST, _DONE, _RECORDS = "begun.json", "manifest.json", "done.json", "records"
+
+# Beside the tables, as what waits during a batch.
+_BESIDE_TABLES = "_aside/replay-"
+
+_REMEDY = (
+    "delete its folder if no table has anything of it, which the log of each tells (`distributary.replay`)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One replay's files.
+
+    id       of the replay, a UUID in hex
+    place    where they are
+    records  where its records are: where workers get to
+    """
+
+    id: str
+    place: Files
+    records: Files
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The same as a checkpoint, for who writes changes of tables down in one."""
+        return Checkpoint(self.place)
+
+    def begun(self) -> Mapping[str, Any] | None:
+        """What it is of; None where that was never written: then it is of nothing."""
+        return self._read(_BEGUN)
+
+    def manifest(self) -> Mapping[str, Any] | None:
+        """What was decided; None where nothing is yet."""
+        return self._read(_MANIFEST)
+
+    def is_done(self) -> bool:
+        """Whether there is nothing left to do."""
+        return self.place.info(_DONE) is not None
+
+    def begin(self, value: Mapping[str, Any]) -> None:
+        """Write down what it is of, whose records are safe by now. Raises OSError."""
+        self._put(_BEGUN, value)
+
+    def decide(self, value: Mapping[str, Any]) -> None:
+        """Write down what each table gets. Raises OSError."""
+        self._put(_MANIFEST, value)
+
+    def end(self, value: Mapping[str, Any]) -> None:
+        """Write down what came of it, and delete its records. Raises OSError."""
+        self._put(_DONE, value)
+        self.forget_records()
+
+    def forget_records(self) -> Sequence[str]:
+        """Delete its records; which stay, and why."""
+        left = self.records.clear()
+        self.records.remove_folder()
+        return left
+
+    def forget(self) -> None:
+        """Delete all of it, which is of nothing."""
+        self.forget_records()
+        self.place.clear()
+        self.place.remove_folder()
+
+    def _put(self, path: str, value: Mapping[str, Any]) -> None:
+        data = json.dumps({"format": FORMAT, **value}).encode()
+        if not self.place.put_new(path, data):
+            raise AnswerLost(f"{self.place.url}/{path} is there already, by another program; say it again")
+
+    def _read(self, path: str) -> Mapping[str, Any] | None:
+        where = f"{self.place.url}/{path}"
+        try:
+            data = self.place.read(path)
+        except FileNotFoundError:
+            return None
+        with undamaged(where, _REMEDY):
+            value: dict[str, Any] = json.loads(data)
+            require_readable(where, value["format"], FORMAT)
+            return value
+
+
+def kept_as(checkpoint: Files, root: Files, replay: str) -> Kept:
+    """The files of the replay of this id."""
+    place = checkpoint.below(f"{REPLAYS}/{replay}")
+    records = root.below(f"{_BESIDE_TABLES}{replay}") if root.remote else place.below(_RECORDS)
+    return Kept(replay, place, records)
+
+
+def unfinished(checkpoint: Files, root: Files) -> list[tuple[Kept, Mapping[str, Any]]]:
+    """The replays that were begun and are not done, the oldest first, each with what it is of."""
+    every = [kept_as(checkpoint, root, name) for name in checkpoint.folders(REPLAYS)]
+    begun = [(one, one.begun()) for one in every if not one.is_done()]
+    found = [(one, told) for one, told in begun if told is not None]
+    return sorted(found, key=lambda pair: str(pair[1]["at"]))
+
+
+def sweep_records(checkpoint: Files, root: Files) -> None:
+    """Delete the records of replays that are done, or were never begun: only for the holder of the lease."""
+    for name in checkpoint.folders(REPLAYS):
+        one = kept_as(checkpoint, root, name)
+        if one.is_done():
+            one.forget_records()
+        elif one.begun() is None:
+            one.forget()

@@ -1,0 +1,178 @@
+"""What a settings file is filled in from: variables of the environment, files, and what commands write."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["variable", "file", "command"]
+
+NOT_ASKED = "(a secret, not asked for)"
+"""What stands for a command's answer where commands are not run; long enough for any secret that has to be long."""
+
+COMMAND_SECONDS = 30.0
+"""How long a command may take."""
+
+# No secret is so long, and a device has no end.
+_MOST_BYTES = 2**20
+
+_FILLED_IN = re.compile(
+    r"\$\$\{|\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}"
+    r"|\$\{(?P<kind>file|command):(?P<what>[^}]*)\}|(?P<broken>\$\{)"
+)
+
+
+class _Lacking(Exception):
+    """What stands in braces has no value; the text is the sentence that says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What there is to fill in.
+
+    variables  the environment
+    folder     what relative paths are relative to, those of files and of a command's program
+    asks       whether commands are run
+    answers    what commands wrote, each of which is run once
+    """
+
+    variables: Mapping[str, str]
+    folder: Path
+    asks: bool = True
+    answers: dict[str, str] = field(default_factory=dict, repr=False)
+
+    def value(self, found: re.Match[str]) -> tuple[Kind, str]:
+        """What stands for one `${…}`. Raises _Lacking."""
+        if found["name"]:
+            return "variable", self._variable(found["name"], found["default"])
+        if found["kind"] == "file":
+            return "file", self._file(found["what"])
+        return "command", self._command(found["what"])
+
+    def _variable(self, name: str, default: str | None) -> str:
+        value = self.variables.get(name, default)
+        if value is None:
+            raise _Lacking(
+                f"the environment has no variable {name}; export it, or write ${{{name}:-default}}"
+            )
+        return value
+
+    def _file(self, what: str) -> str:
+        name, has_default, default = what.partition(":-")
+        if not name.strip():
+            raise _Lacking("`${file:}` names no file; write ${file:/run/secrets/password}")
+        path = self.folder / os.path.expanduser(name.strip())
+        try:
+            with path.open("rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+        except FileNotFoundError:
+            if has_default:
+                return default
+            raise _Lacking(
+                f"there is no file {path}; mount it there, or write ${{file:{name}:-default}}"
+            ) from None
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no path"
+            raise _Lacking(
+                f"the file {path} cannot be read: {why}; let the user of this process read it"
+            ) from None
+        return _text(data, f"the file {path}")
+
+    def _command(self, what: str) -> str:
+        if not self.asks:
+            return NOT_ASKED
+        if what not in self.answers:
+            self.answers[what] = self._answer(what)
+        return self.answers[what]
+
+    def _answer(self, what: str) -> str:
+        try:
+            words = shlex.split(what)
+        except ValueError:
+            raise _Lacking(
+                "a quote is not closed in the command; no shell reads it, but quotes and backslashes are as in one"
+            ) from None
+        if not words:
+            raise _Lacking("`${command:}` names no command; write ${command:pass show kafka}")
+        said = f"the command {words[0]}"
+        try:
+            code, data = _run(words, self.folder)
+        except subprocess.TimeoutExpired:
+            raise _Lacking(
+                f"{said} took more than {COMMAND_SECONDS:g} seconds, and was ended; it must not ask anybody for anything"
+            ) from None
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it holds a character that none may"
+            raise _Lacking(
+                f"{said} cannot be run: {why}; install it, or write its whole path (relative paths are to the settings file's folder)"
+            ) from None
+        if code:
+            # What it says of that is not shown: it may quote what it was asked for.
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            raise _Lacking(f"{said} {how}; run it by hand to see why")
+        return _text(data, f"what {said} writes")
+
+
+def _run(words: Sequence[str], folder: Path) -> tuple[int, bytes]:
+    """A command's exit code and what it wrote; without a shell, without input, its messages unseen."""
+    with subprocess.Popen(
+        words,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        try:
+            data, _ = process.communicate(timeout=COMMAND_SECONDS)
+        except BaseException:
+            # Its children, too: they would keep what it writes to open.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode, data
+
+
+def _text(data: bytes, what: str) -> str:
+    """A secret without the line's end that editors and programs put behind it. Raises _Lacking."""
+    if len(data) > _MOST_BYTES:
+        raise _Lacking(f"{what} is longer than 1 MiB; that is no value of a setting")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise _Lacking(f"{what} is not UTF-8 text; encode it, as base64 for example") from None
+    return text.removesuffix("\n").removesuffix("\r")
+
+
+def fill_in(text: str, outside: Outside, complain: Callable[[str], None]) -> tuple[str, frozenset[Kind]]:
+    """The text with each `${VAR}`, `${file:PATH}` and `${command:…}` filled in, and which of them it had; `$${` stands for `${`.
+
+    Behind a variable or a file may stand what to take where it is not there: `${VAR:-default}`.
+    """
+    kinds = set[Kind]()
+
+    def replacement(match: re.Match[str]) -> str:
+        if match[0] == "$${":
+            return "${"
+        if match["broken"]:
+            complain(
+                "`${` does not begin a variable; write ${NAME} or ${NAME:-default}, or $${ for the text ${"
+            )
+            return match[0]
+        try:
+            kind, value = outside.value(match)
+        except _Lacking as lacking:
+            complain(str(lacking))
+            return match[0]
+        kinds.add(kind)
+        return value
+
+    return _FILLED_IN.sub(replacement, text), frozenset(kinds)

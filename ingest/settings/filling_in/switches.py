@@ -1,0 +1,224 @@
+"""What one file says for several environments and for trials: `{name}`, `{env}` and `{topic}` in names and places, and a suffix that keeps a trial apart."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from distributary.ingest.settings.problems import GIVEN, Place
+from distributary.ingest.settings.yaml_file import Document
+from distributary.values import Keys
+
+VARIABLE = "DISTRIBUTARY_ENV"
+"""The environment variable that says which environment it is."""
+
+PLACES: Mapping[Keys, str | None] = {
+    ("sink", "root"): None,
+    ("checkpoint",): "checkpoints/{name}",
+    ("decode", "schema_location"): "schemas/{name}",
+    ("registry", "cache"): None,
+    ("catalog", "metastore"): "metastore",
+}
+"""Where a pipeline writes, each with where that is by default: a trial does it elsewhere."""
+
+DATABASE: Keys = ("catalog", "database")
+
+NAME: Keys = ("name",)
+
+TOPICS: Keys = ("source", "topics")
+
+NAMES: tuple[Keys, ...] = (
+    ("source", "kafka", "bootstrap.servers"),
+    ("source", "kafka", "group.id"),
+    ("registry", "url"),
+    ("registry", "subjects"),
+    ("registry", "ca_file"),
+    ("registry", "certificate_file"),
+    ("registry", "key_file"),
+    ("route", "table"),
+    DATABASE,
+    ("catalog", "name"),
+    ("policies", "no_entity", "table"),
+)
+"""What is no place, and may be called by `{name}`, `{env}` or `{topic}` too."""
+
+# What else stands in braces there, and is filled in elsewhere, once for each table.
+_THEIRS: Mapping[Keys, tuple[str, ...]] = {
+    ("route", "table"): ("entity",),
+    ("catalog", "name"): ("entity", "topic", "table"),
+}
+
+_BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}]*)\}")
+
+_WORD = re.compile(r"[A-Za-z0-9_-]{1,50}")
+
+_SUFFIX = re.compile(r"[A-Za-z0-9_]{1,50}")
+
+_ALL_OF_A_BUCKET = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*/*")
+
+
+def switches(env: str | None, debug_suffix: str | None) -> list[str]:
+    """The same as what is given instead of what a file says, for `load`."""
+    told = {"env": env, "debug_suffix": debug_suffix}
+    return [f"{name}={json.dumps(value)}" for name, value in told.items() if value is not None]
+
+
+def switch(document: Document, variables: Mapping[str, str]) -> None:
+    """Fill in `{name}`, `{env}` and `{topic}` where a document has them, and put its `debug_suffix` behind all that a run writes to.
+
+    Which environment it is says what is given beside the file, or else the variable, or else the file.
+    """
+    if not isinstance(document.settings, Mapping):
+        return
+    document.settings = dict(document.settings)
+    _Switching(document, _environment(document, variables)).all()
+
+
+def _environment(document: Document, variables: Mapping[str, str]) -> str | None:
+    """Which environment it is; where that is wrong, the document says so."""
+    told, where = document.settings.get("env"), "env"
+    if document.values.get(("env",)) != GIVEN and variables.get(VARIABLE):
+        told, where = variables[VARIABLE], VARIABLE
+        document.settings["env"] = told
+        document.values.setdefault(("env",), Place(1, 1))
+    if not isinstance(told, str) or not told:
+        return None
+    if not _WORD.fullmatch(told):
+        document.complain(
+            ("env",), f"{where} names no environment; write up to 50 of a-z, A-Z, 0-9, _ and -, such as dev"
+        )
+        return None
+    return told
+
+
+@dataclass(frozen=True, slots=True)
+class _Switching:
+    """One document, and which environment it is for."""
+
+    document: Document
+    env: str | None
+
+    def all(self) -> None:
+        """Fill in whatever may be filled in, then what the suffix is for."""
+        known: dict[str, str | None] = {"env": self.env}
+        self._fill(NAME, known)
+        name = self._at(NAME)
+        known["name"] = name if isinstance(name, str) else None
+        self._fill(TOPICS, known)
+        topics = self._at(TOPICS)
+        several = isinstance(topics, list | tuple) and len(topics) != 1
+        known["topic"] = (
+            topics[0]
+            if isinstance(topics, list | tuple) and len(topics) == 1 and isinstance(topics[0], str)
+            else None
+        )
+        for keys in (*PLACES, *NAMES):
+            self._fill(keys, known, len(topics) if several else None)
+        suffix = self.document.settings.get("debug_suffix")
+        if isinstance(suffix, str) and _SUFFIX.fullmatch(suffix):
+            self._apart(suffix, str(name))
+
+    def _fill(self, keys: Keys, known: Mapping[str, str | None], topics: int | None = None) -> None:
+        value = self._at(keys)
+        if isinstance(value, list | tuple):
+            filled = [self._filled((*keys, n), keys, one, known, topics) for n, one in enumerate(value)]
+            if filled != list(value):
+                self._put(keys, filled)
+        elif (text := self._filled(keys, keys, value, known, topics)) != value:
+            self._put(keys, text)
+
+    def _filled(
+        self, here: Keys, keys: Keys, value: Any, known: Mapping[str, str | None], topics: int | None
+    ) -> Any:
+        """One value with what stands in its braces."""
+        if not isinstance(value, str) or not ("{" in value or "}" in value):
+            return value
+        theirs = _THEIRS.get(keys, ())
+
+        def replacement(match: re.Match[str]) -> str:
+            name = match["name"]
+            if name is None:
+                # Where others look for braces they see them as they are.
+                return match[0] if theirs else match[0][0]
+            if name in theirs:
+                return match[0]
+            if name not in known:
+                there = ", ".join(f"{{{one}}}" for one in dict.fromkeys((*theirs, *known)))
+                text = f"; for the text {{{name}}} write {{{{{name}}}}}" if not theirs else ""
+                self.document.complain(here, f"{{{name}}} stands for nothing; there are {there}{text}")
+                return match[0]
+            found = known[name]
+            if found is None:
+                self._lacks(here, name, topics)
+                return match[0]
+            return found
+
+        return _BRACES.sub(replacement, value)
+
+    def _lacks(self, here: Keys, name: str, topics: int | None) -> None:
+        """Say why nothing stands for a name; where that is told already, of what it is, nothing is."""
+        if name == "env" and not self.document.settings.get("env"):
+            self.document.complain(
+                here, f"{{env}} stands for nothing yet; give --env dev, export {VARIABLE}, or write env: dev"
+            )
+        if name == "topic" and topics is not None:
+            self.document.complain(
+                here,
+                f"{{topic}} stands for the topic of a pipeline that has one, and this has {topics}; write {{name}}",
+            )
+
+    def _apart(self, suffix: str, name: str) -> None:
+        """Put the suffix behind each place that is written to, and behind the database."""
+        for keys, default in PLACES.items():
+            value = self._at(keys)
+            if value in (None, "") and default is not None and self._has_group(keys):
+                value = default.replace("{name}", name)
+            if value in (None, ""):
+                continue
+            if (apart := _suffixed(str(value), suffix)) is None:
+                self.document.complain(
+                    keys,
+                    "debug_suffix is put behind a folder's name, and this is a whole bucket, or has no name; write a folder by its name",
+                )
+            else:
+                # A path that is a URL is refused as one.
+                self._put(keys, Path(apart) if isinstance(value, Path) else apart)
+        database = self._at(DATABASE)
+        if isinstance(database, str):
+            self._put(DATABASE, database + suffix)
+
+    def _has_group(self, keys: Keys) -> bool:
+        """Whether what is around a setting is there, or may be made."""
+        return keys[0] != "catalog" or isinstance(self.document.settings.get("catalog"), Mapping)
+
+    def _at(self, keys: Keys) -> Any:
+        found: Any = self.document.settings
+        for key in keys:
+            if not isinstance(found, Mapping):
+                return None
+            found = found.get(key)
+        return found
+
+    def _put(self, keys: Keys, value: Any) -> None:
+        """Put a value there, groups around it being made anew: what a program gave is not changed."""
+        inside = self.document.settings
+        for key in keys[:-1]:
+            below = inside.get(key)
+            if not (below is None or isinstance(below, Mapping)):
+                return
+            inside[key] = dict(below or {})
+            inside = inside[key]
+        inside[keys[-1]] = value
+
+
+def _suffixed(place: str, suffix: str) -> str | None:
+    """A folder beside this one; None where it has no name that a suffix could stand behind."""
+    if _ALL_OF_A_BUCKET.fullmatch(place):
+        return None
+    folder = place.rstrip("/")
+    last = folder.rpartition("/")[2]
+    return None if last in ("", ".", "..") or (folder.startswith("~") and folder == last) else folder + suffix

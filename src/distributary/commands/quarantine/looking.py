@@ -1,0 +1,80 @@
+"""`distributary quarantine list` and `show`: what waits there."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from distributary.commands.quarantine.choosing import (
+    AsJson,
+    Entity,
+    Reason,
+    SchemaId,
+    Since,
+    Topic,
+    Until,
+    chosen_by,
+)
+from distributary.commands.run import File, Given
+from distributary.views.quarantine import listed, shown
+
+
+def list_(
+    file: File,
+    reason: Reason = None,
+    entity: Entity = None,
+    schema_id: SchemaId = None,
+    topic: Topic = None,
+    since: Since = None,
+    until: Until = None,
+    given: Given = None,
+    as_json: AsJson = False,
+) -> None:
+    """Count what is in quarantine by reason, schema and topic, what was brought back apart from what is open."""
+    from distributary.ingest.quarantine.contents import contents
+    from distributary.ingest.settings.model import load
+
+    found = contents(
+        load(file, given=given or ()), chosen_by(reason, entity, schema_id, topic, (since, until))
+    )
+    if as_json:
+        typer.echo(json.dumps(found.as_dict(), indent=2))
+        return
+    for line in listed(found):
+        typer.echo(line)
+
+
+def show(
+    file: File,
+    reason: Reason = None,
+    entity: Entity = None,
+    schema_id: SchemaId = None,
+    topic: Topic = None,
+    since: Since = None,
+    until: Until = None,
+    partition: Annotated[int | None, typer.Option(help="The record's partition.")] = None,
+    offset: Annotated[int | None, typer.Option(help="The record's offset.")] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="Show so many, the first ones.")] = 1,
+    payload: Annotated[
+        bool, typer.Option("--payload", help="Show key and value, too, in base64: they may be private.")
+    ] = False,
+    given: Given = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a record in quarantine: where it is from, why it is there and what became of it; its bytes only if asked."""
+    from distributary.ingest.quarantine.contents import records
+    from distributary.ingest.settings.model import load
+
+    chosen = chosen_by(reason, entity, schema_id, topic, (since, until))
+    found = records(
+        load(file, given=given or ()), replace(chosen, place=(partition, offset)), most, payload=payload
+    )
+    if as_json:
+        told = {"total": found.total, "records": [one.as_dict() for one in found.records]}
+        typer.echo(json.dumps(told, indent=2))
+        return
+    for line in shown(found):
+        typer.echo(line)

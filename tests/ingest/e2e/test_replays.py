@@ -1,0 +1,254 @@
+"""Records of the quarantine brought back: once each, with their own places in Kafka, whatever dies when; and `verify` finds nothing missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from tests.ingest.e2e.handmade import (
+    EVENT,
+    Schema,
+    column,
+    quarantined,
+    reasons,
+    registered,
+    registered_beside,
+)
+from tests.ingest.e2e.keyed import rows_of
+from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
+from tests.ingest.e2e.registry_proxy import registry_proxy
+
+from distributary.errors import LeaseHeld, PipelineError
+from distributary.ingest import failpoints
+from distributary.ingest.failpoints import Failpoint
+from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.quarantine.contents import contents
+from distributary.ingest.quarantine.purging import Wish, purge
+from distributary.ingest.replay.beside import alone
+from distributary.ingest.replay.bring_back import BroughtBack, bring_back
+from distributary.producer_sim.stack.local import LocalStack
+from distributary.producer_sim.verify.comparison import verify
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+WITH_MOOD = EVENT.replace("int32 level = 3;", "int32 level = 3;\n  string mood = 4;")
+
+
+@dataclass
+class Monday:
+    """A pipeline whose registry lost a schema for a while: 6 records of `new` are in quarantine, one that nobody can decode, and one is in its table."""
+
+    kit: PipelineKit
+    old: Schema
+    new: Schema
+
+    def back(self, chosen: Chosen | None = None) -> BroughtBack:
+        return bring_back(self.kit.settings, chosen, spark=self.kit.spark)
+
+    def open(self) -> int:
+        return contents(self.kit.settings).open
+
+    def assert_clean(self) -> None:
+        found = verify(self.kit.settings)
+        assert not found.differences, "\n".join(map(str, found.differences))
+
+
+@pytest.fixture
+def monday(kit: PipelineKit, stack: LocalStack) -> Monday:
+    old = registered(kit)
+    new = registered_beside(kit, WITH_MOOD)
+    with registry_proxy(stack.registry_url) as proxy:
+        kit.configured(registry={"url": proxy.url, "unknown_id_wait_seconds": 0.0})
+        proxy.deny(new.id, times=100)
+        kit.send([old.value(game="chess", player="a")])
+        lost = [new.value(game="chess", player=player, mood="glad") for player in "bcd"]
+        lost += [new.value(game="go", player=player, mood="calm") for player in "efg"]
+        kit.send([*lost, b"\0\1"], partition=1)
+        kit.run()
+    kit.configured(registry={"url": stack.registry_url})
+    assert reasons(kit)["unknown_schema"] == 6
+    assert len(quarantined(kit)) == 7
+    return Monday(kit, old, new)
+
+
+def test_what_a_lost_schema_put_there_is_in_its_tables_after_one_command_and_nothing_is_missing(
+    monday: Monday,
+) -> None:
+    kit = monday.kit
+    done = monday.back()
+    (one,) = done.replays
+    assert (one.records, one.resumed) == (7, False)
+    assert one.became.tables == {kit.folder_of("chess"): 3, kit.folder_of("go"): 3}
+    assert sum(one.became.refused.values()) == 1
+    assert column(kit, "chess", "player") == ["a", "b", "c", "d"]
+    assert column(kit, "chess", "mood") == [None, "glad", "glad", "glad"]
+    assert column(kit, "chess", "kafka_partition") == [0, 1, 1, 1]
+    assert column(kit, "go", "kafka_offset") == [3, 4, 5]
+    # What fails again adds nothing, and is open still.
+    assert len(quarantined(kit)) == 7
+    assert monday.open() == 1
+    monday.assert_clean()
+
+    assert monday.back().resolved == 0
+    assert column(kit, "go", "player") == ["e", "f", "g"]
+
+    # The pipeline goes on in the tables that came meanwhile, also with what grows them.
+    newer = registered_beside(kit, WITH_MOOD.replace("mood = 4;", "mood = 4;\n  int64 points = 5;"))
+    kit.send([newer.value(game="go", player="h", points=3), monday.old.value(game="chess", player="i")])
+    kit.run()
+    assert column(kit, "go", "points") == [3, None, None, None]
+    assert column(kit, "chess", "player") == ["a", "i", "b", "c", "d"]
+    monday.assert_clean()
+
+    assert purge(kit.settings, Wish()).rows == 6
+    assert len(quarantined(kit)) == 1
+    monday.assert_clean()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        failpoints.BEFORE_REPORT,
+        failpoints.AMID_SCHEMA_CHANGE,
+        failpoints.BEFORE_MANIFEST,
+        failpoints.AFTER_MANIFEST,
+        failpoints.BETWEEN_COMMITS,
+        failpoints.BEFORE_LEDGER,
+    ],
+)
+def test_wherever_it_ends_the_next_call_finishes_it(
+    point: str, monday: Monday, fail_at: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit = monday.kit
+    kit.configured(limits={"commit_threads": 1})
+    fail_at(point)
+    if point != failpoints.BEFORE_REPORT:  # it is of a task, which Spark does again
+        with pytest.raises(Failpoint):
+            monday.back()
+        monkeypatch.setenv(failpoints.VARIABLE, "")
+        done = monday.back()
+        (one,) = done.replays
+        assert one.resumed
+    else:
+        monday.back()
+    assert column(kit, "chess", "player") == ["a", "b", "c", "d"]
+    assert column(kit, "go", "player") == ["e", "f", "g"]
+    assert monday.open() == 1
+    assert not kit.unnamed_files()
+    monday.assert_clean()
+    assert len(kit.rows("quarantine_resolved")) == 6
+
+
+def test_only_what_is_chosen_is_brought_back(monday: Monday) -> None:
+    first = monday.back(Chosen(reasons=("unknown_schema",), place=(None, 0)))
+    assert first.resolved == 1
+    assert monday.open() == 6
+    monday.assert_clean()
+    assert monday.back(Chosen(reasons=("malformed",))).replays == ()
+    assert monday.back(Chosen(schemas=(str(monday.new.id),))).resolved == 5
+    monday.assert_clean()
+
+
+def test_a_record_that_its_table_has_is_not_there_twice(monday: Monday) -> None:
+    kit = monday.kit
+    (row,) = kit.rows(kit.folder_of("chess")).to_pylist()
+    told: dict[str, Any] = {name: row[name] for name in row if name.startswith("kafka_")}
+    like = quarantined(kit)[0]
+    again = {**like, **told, "value": monday.old.value(game="chess", player="a"), "reason": "malformed"}
+    table = kit.delta("quarantine")
+    write_deltalake(table, pa.Table.from_pylist([again], pa.schema(table.schema().to_arrow())), mode="append")
+    done = monday.back()
+    assert done.replays[0].became.already == 1
+    assert column(kit, "chess", "player") == ["a", "b", "c", "d"]
+    assert monday.open() == 1
+
+
+def test_beside_a_run_that_is_alive_the_records_come_too(monday: Monday) -> None:
+    kit = monday.kit
+    more = registered_beside(kit, WITH_MOOD.replace("mood = 4;", "mood = 4;\n  int64 points = 5;"))
+    with kit.running() as going:
+        going.wait_until_started()
+        assert monday.back().resolved == 6
+        sent = [more.value(game="go", player="h", points=3), monday.old.value(game="chess", player="i")]
+        kit.send([*sent, monday.new.value(game="go", player="j", mood="glad")])
+        going.wait_for(3)
+    assert column(kit, "chess", "player") == ["a", "i", "b", "c", "d"]
+    assert column(kit, "go", "player") == ["h", "j", "e", "f", "g"]
+    assert column(kit, "go", "points") == [3, None, None, None, None]
+    assert monday.open() == 1
+    monday.assert_clean()
+
+
+def test_two_replays_at_once_are_refused_by_name(monday: Monday) -> None:
+    with alone(monday.kit.checkpoint), pytest.raises(LeaseHeld, match="another replay"):
+        monday.back()
+    assert monday.back().resolved == 6
+
+
+def test_what_the_quarantine_does_not_keep_stands_in_the_way_by_name(monday: Monday) -> None:
+    rule = {"match": "*", "columns": {"headers": {"trace": "trace"}}}
+    monday.kit.configured(tables=[rule])
+    with pytest.raises(PipelineError, match="record headers"):
+        monday.back()
+    assert monday.open() == 7
+
+
+def test_in_a_table_with_one_row_a_key_what_is_older_stays_older(kit: PipelineKit, stack: LocalStack) -> None:
+    old = registered(kit)
+    new = registered_beside(kit, WITH_MOOD)
+    kit.configured(tables=[{"match": "*", "mode": "upsert", "keys": ["player"]}])
+    with registry_proxy(stack.registry_url) as proxy:
+        kit.configured(registry={"url": proxy.url, "unknown_id_wait_seconds": 0.0})
+        proxy.deny(new.id, times=100)
+        kit.send([old.value(game="chess", player="a", level=1), new.value(game="chess", player="a", level=2)])
+        kit.send([old.value(game="chess", player="a", level=3), new.value(game="chess", player="b", level=4)])
+        kit.run()
+    kit.configured(registry={"url": stack.registry_url})
+    monday = Monday(kit, old, new)
+    assert monday.open() == 2
+    with kit.running() as going:
+        going.wait_until_started()
+        with pytest.raises(LeaseHeld, match="one row a key"):
+            monday.back()
+    kit.configured(trigger={"available_now": True})
+    assert monday.back().resolved == 2
+    rows = rows_of(kit, kit.folder_of("chess"))
+    assert sorted((row["player"], row["level"]) for row in rows) == [("a", 3), ("b", 4)]
+    monday.assert_clean()
+    kit.send([old.value(game="chess", player="b", level=5)])
+    kit.run()
+    rows = rows_of(kit, kit.folder_of("chess"))
+    assert sorted((row["player"], row["level"]) for row in rows) == [("a", 3), ("b", 5)]
+    monday.assert_clean()
+
+
+# A death of the process, where another test shows each point by an error.
+@pytest.mark.heavy
+def test_a_kill_amid_the_commits_is_made_good_by_the_command(monday: Monday) -> None:
+    kit = monday.kit
+    command = [sys.executable, "-m", "distributary", "quarantine", "replay", str(kit.settings_file), "--json"]
+
+    def said(points: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            env={**os.environ, **kit.environment(points)},
+            cwd=kit.folder,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+
+    assert said("between_commits=kill").returncode == -9
+    done = said("")
+    assert done.returncode == 0, done.stderr
+    assert '"resolved": 6' in done.stdout
+    assert column(kit, "go", "player") == ["e", "f", "g"]
+    monday.assert_clean()

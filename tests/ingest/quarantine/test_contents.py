@@ -1,0 +1,180 @@
+"""What waits in quarantine is counted, shown and deleted as it was chosen, what was brought back apart from what is open."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+import yaml
+from deltalake import DeltaTable, write_deltalake
+
+from distributary.errors import ConfigError, PipelineError
+from distributary.ingest.erasure.record import all_gone
+from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.quarantine.contents import contents, records
+from distributary.ingest.quarantine.purging import Wish, purge
+from distributary.ingest.quarantine.resolved import RESOLVED_SCHEMA
+from distributary.ingest.settings.model import Settings, load
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
+
+NOON = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    path = tmp_path / "games.yaml"
+    source = {"kafka": {"bootstrap.servers": "nowhere:1"}, "topics": ["events", "others"]}
+    document = {
+        "name": "games",
+        "source": source,
+        "registry": {"url": "http://nowhere"},
+        "route": {"field": "game"},
+        "sink": {"root": "./lake"},
+    }
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return load(path)
+
+
+def row(offset: int, reason: str = "unknown_schema", **more: Any) -> dict[str, Any]:
+    known = {
+        "kafka_topic": "events",
+        "kafka_partition": 0,
+        "kafka_offset": offset,
+        "kafka_ts": NOON + timedelta(hours=offset),
+        "kafka_key": b"k",
+        "value": b"secret",
+        "schema_id": 7,
+        "reason": reason,
+        "detail": "the registry knows no schema 7",
+        "batch_id": 3,
+        "generation": "gen",
+        "pipeline": "games",
+    }
+    return {**known, **more}
+
+
+def quarantined(tmp_path: Path, *rows: dict[str, Any]) -> None:
+    table = pa.Table.from_pylist(list(rows), QUARANTINE_SCHEMA)
+    write_deltalake(str(tmp_path / "lake/quarantine"), table, mode="append")
+
+
+def resolved(tmp_path: Path, *rows: dict[str, Any]) -> None:
+    told = {"replay": "one", "at": NOON, "outcome": "table", "table": "chess"}
+    table = pa.Table.from_pylist([{**one, **told} for one in rows], RESOLVED_SCHEMA)
+    write_deltalake(str(tmp_path / "lake/quarantine_resolved"), table, mode="append")
+
+
+@pytest.fixture
+def filled(tmp_path: Path, settings: Settings) -> Settings:
+    others = [
+        row(3, "malformed", schema_id=None, entity="chess"),
+        row(4, kafka_topic="others", schema_id=None, schema_guid="a-b"),
+        row(5, pipeline="another"),
+        row(6, "timestamp_overflow", kafka_ts=None),
+    ]
+    quarantined(tmp_path, row(0), row(1), row(2))
+    quarantined(tmp_path, *others)
+    resolved(tmp_path, row(1), row(1, batch_id=4))
+    return settings
+
+
+def test_it_is_counted_by_reason_schema_and_topic(filled: Settings) -> None:
+    found = contents(filled)
+    assert (found.open, found.resolved) == (5, 1)
+    told = {(one.reason, one.schema, one.topic): one for one in found.groups}
+    unknown = told["unknown_schema", "7", "events"]
+    assert (unknown.open, unknown.resolved) == (2, 1)
+    assert (unknown.first, unknown.last) == (NOON, NOON + timedelta(hours=2))
+    assert told["unknown_schema", "a-b", "others"].open == 1
+    assert told["timestamp_overflow", "7", "events"].first is None
+    assert len(told) == 4
+    assert found.groups[0] is unknown
+    assert found.as_dict()["groups"][0]["first"] == "2026-01-31T12:00:00+00:00"
+
+
+@pytest.mark.parametrize(
+    ("chosen", "offsets"),
+    [
+        (Chosen(reasons=("malformed", "timestamp_overflow")), {3, 6}),
+        (Chosen(entities=("chess",)), {3}),
+        (Chosen(schemas=("7",)), {0, 1, 2, 6}),
+        (Chosen(schemas=("a-b",)), {4}),
+        (Chosen(topics=("others",)), {4}),
+        (Chosen(since=NOON + timedelta(hours=1), until=NOON + timedelta(hours=3)), {1, 2}),
+        (Chosen(place=(0, 2)), {2}),
+        (Chosen(place=(1, None)), set()),
+        (Chosen(reasons=("unknown_schema",), topics=("events",), until=NOON), set()),
+    ],
+)
+def test_it_is_chosen_by_all_that_is_said(filled: Settings, chosen: Chosen, offsets: set[int]) -> None:
+    found = records(filled, chosen, most=9)
+    assert {one.told["kafka_offset"] for one in found.records} == offsets
+    assert found.total == len(offsets)
+    assert sum(one.open + one.resolved for one in contents(filled, chosen).groups) == len(offsets)
+    assert Chosen.from_dict(chosen.as_dict()) == chosen or chosen.place != (None, None)
+
+
+def test_a_record_is_shown_without_what_it_said_unless_that_is_asked_for(filled: Settings) -> None:
+    (one,) = records(filled, Chosen(place=(0, 1))).records
+    assert b"secret" not in str(one.as_dict()).encode()
+    assert "c2VjcmV0" not in str(one.as_dict())
+    assert one.as_dict()["value_bytes"] == 6
+    assert one.resolved is not None
+    assert (one.resolved["outcome"], one.resolved["table"]) == ("table", "chess")
+    (one,) = records(filled, Chosen(place=(0, 0)), payload=True).records
+    assert one.as_dict()["value"] == "c2VjcmV0"
+    assert one.resolved is None
+
+
+def test_the_first_records_are_shown_and_the_others_counted(filled: Settings) -> None:
+    found = records(filled, Chosen(topics=("events",)), most=2)
+    assert [one.told["kafka_offset"] for one in found.records] == [0, 1]
+    assert found.total == 5
+
+
+def test_without_a_quarantine_there_is_nothing(settings: Settings) -> None:
+    assert contents(settings).groups == ()
+    assert records(settings, Chosen()).records == ()
+    assert purge(settings, Wish()).rows == 0
+
+
+def test_what_cannot_be_read_is_told(filled: Settings, tmp_path: Path) -> None:
+    (tmp_path / "lake/quarantine/_delta_log/00000000000000000001.json").write_text("{", encoding="utf-8")
+    with pytest.raises(PipelineError, match="quarantine"):
+        contents(filled)
+
+
+def offsets_left(tmp_path: Path) -> list[int]:
+    found = DeltaTable(tmp_path / "lake/quarantine").to_pyarrow_table()["kafka_offset"].to_pylist()
+    return sorted(found)
+
+
+def test_what_was_brought_back_is_deleted_and_nobody_misses_it(filled: Settings, tmp_path: Path) -> None:
+    assert purge(filled, Wish(dry_run=True)).rows == 1
+    assert offsets_left(tmp_path) == [0, 1, 2, 3, 4, 5, 6]
+    done = purge(filled, Wish())
+    assert (done.rows, done.files) == (1, 1)
+    assert offsets_left(tmp_path) == [0, 2, 3, 4, 5, 6]
+    ((table, gone),) = all_gone(files_at(tmp_path / "lake"), "games")
+    assert table == "quarantine"
+    assert {part: list(offsets) for part, offsets in gone.parts.items()} == {("gen", 3, "events", 0): [1]}
+    assert purge(filled, Wish()).rows == 0
+
+
+def test_what_is_open_is_deleted_only_where_it_is_said_which(filled: Settings, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="--reason"):
+        purge(filled, Wish(open_too=True))
+    assert purge(filled, Wish(Chosen(reasons=("malformed",)))).rows == 0
+    assert purge(filled, Wish(Chosen(reasons=("malformed",)), open_too=True)).rows == 1
+    assert offsets_left(tmp_path) == [0, 1, 2, 4, 5, 6]
+
+
+def test_only_what_is_old_enough_is_deleted(filled: Settings, tmp_path: Path) -> None:
+    days = (datetime.now(timezone.utc) - NOON - timedelta(hours=1.5)) / timedelta(days=1)
+    done = purge(filled, Wish(open_too=True, older_than_days=days))
+    # One whose time no column holds is of no age.
+    assert (done.rows, offsets_left(tmp_path)) == (2, [2, 3, 4, 5, 6])
