@@ -16,6 +16,7 @@ Kind: TypeAlias = Literal[
     "dropped",
     "ledger",
     "derived",
+    "bronze",
 ]
 
 What: TypeAlias = Literal["records", "schemas", "rows", "batches", "changes"]
@@ -42,7 +43,7 @@ class FlowNode:
 
     id      unlike that of all others, such as "topic:game-events"
     kind    what it is; a `pattern` stands for tables that are not there yet, `schemas` for where inferred ones are kept, `derived` are tables
-            that are made of others
+            that are made of others, `bronze` those that have every record as it came
     name    what users call it
     about   where it is, or what it does; of a topic its brokers. No secret
     entity  of a table, whose rows it has

@@ -13,6 +13,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from distributary.codecs.base import load_codec
+from distributary.ingest.bronze.rule import KEEPS_PROPERTY
 from distributary.ingest.columns.safe_names import (
     BATCHES_TABLE,
     CHANGES_TABLE,
@@ -101,7 +102,7 @@ def _schemas(settings: Settings) -> Iterator[FlowNode]:
 
 
 def _tables(root: Files, settings: Settings) -> list[FlowNode]:
-    """The tables of entities, by name; one that stands for them where there are none."""
+    """The tables of entities, by name, or one that stands for them where there are none; behind them those with records as they came."""
     owners, aside = Records(root).all(), _of_no_entity(settings)
     mine = sorted(
         table
@@ -114,10 +115,14 @@ def _tables(root: Files, settings: Settings) -> list[FlowNode]:
             for one in pool.map(partial(_table, root, settings.sink.columns, settings.rule_book()), mine)
             if one is not None
         ]
-    if found:
-        return found
+    bronze = [one for one in found if one.kind == "bronze"]
+    if settings.bronze is not None and not bronze:
+        name = settings.bronze.table
+        bronze = [FlowNode(f"table:{name}", "bronze", name, f"{root.url}/{name}")]
+    if tables := [one for one in found if one.kind != "bronze"]:
+        return [*tables, *bronze]
     pattern = settings.route.table
-    return [FlowNode(f"table:{pattern}", "pattern", pattern, f"{root.url}/{pattern}")]
+    return [FlowNode(f"table:{pattern}", "pattern", pattern, f"{root.url}/{pattern}"), *bronze]
 
 
 def _table(root: Files, own: Columns, rules: RuleBook, folder: str) -> FlowNode | None:
@@ -128,7 +133,10 @@ def _table(root: Files, own: Columns, rules: RuleBook, folder: str) -> FlowNode 
     found = FlowNode(f"table:{folder}", "table", folder, place.url)
     try:
         handle = opened(place)
-        entity = handle.metadata().configuration.get(ENTITY_PROPERTY)
+        properties = handle.metadata().configuration
+        if KEEPS_PROPERTY in properties:
+            return replace(found, kind="bronze", rows=_rows(handle))
+        entity = properties.get(ENTITY_PROPERTY)
         reshape = None if entity is None else rules.reshape(entity)
         columns = columns_of(state_of(handle, place).layout, own, reshape)
         return replace(found, entity=entity, rows=_rows(handle), columns=columns)

@@ -51,6 +51,7 @@ NAMES: tuple[Keys, ...] = (
     DATABASE,
     ("catalog", "name"),
     ("policies", "no_entity", "table"),
+    ("bronze", "table"),
 )
 """What is no place, and may be called by `{name}`, `{env}` or `{topic}` too."""
 
@@ -58,6 +59,7 @@ NAMES: tuple[Keys, ...] = (
 _THEIRS: Mapping[Keys, tuple[str, ...]] = {
     ("route", "table"): ("entity",),
     ("catalog", "name"): ("entity", "topic", "table"),
+    ("bronze", "table"): ("topic",),
 }
 
 _BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}]*)\}")

@@ -16,13 +16,14 @@ pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 def test_a_graph_says_what_is_there_and_how_much_went_there(kit: PipelineKit) -> None:
     per_player = {"by": ["gamer_id"], "columns": {"events": "count(*)"}}
-    kit.configured(derive=[{"table": "gold_{entity}", "aggregate": per_player}])
+    kit.configured(derive=[{"table": "gold_{entity}", "aggregate": per_player}], bronze={"table": "raw"})
     before = flow(kit.settings)
     assert [(one.kind, one.name) for one in before.nodes] == [
         ("topic", kit.topic),
         ("registry", "schema registry"),
         ("pipeline", "games"),
         ("pattern", "silver_{entity}_events"),
+        ("bronze", "raw"),
         ("quarantine", "quarantine"),
         ("ledger", "ledger_batches"),
         ("ledger", "ledger_changes"),
@@ -58,6 +59,8 @@ def test_a_graph_says_what_is_there_and_how_much_went_there(kit: PipelineKit) ->
     first = {column.name: column.source for column in next(iter(tables.values())).columns}
     assert (first["game_name"], first["kafka_offset"], first["schema_id"]) == ("game_name", None, None)
 
+    raw = after.node("table:raw")
+    assert (raw.kind, raw.rows, raw.columns) == ("bronze", read, ())
     derived = {one.id: one for one in after.nodes if one.kind == "derived"}
     assert {one.name: one.rows for one in derived.values()} == {
         f"gold_{one.entity}": len(set(kit.rows(name)["gamer_id"].to_pylist())) for name, one in tables.items()

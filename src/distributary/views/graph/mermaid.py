@@ -30,6 +30,7 @@ _CLASSES = (
     "    classDef quarantine fill:#fbeaea,stroke:#b85450",
     "    classDef dropped fill:#fbeaea,stroke:#b85450,stroke-dasharray:4 3",
     "    classDef pipeline fill:#fff6e0,stroke:#c98a12",
+    "    classDef bronze fill:#f7ede2,stroke:#a8703a",
     "    classDef derived fill:#eee8f8,stroke:#7a5bb5",
     "    classDef ledger fill:#f3f6f9,stroke:#8796a5",
 )

@@ -27,7 +27,7 @@ Named = dict[str, Any]
 def event(flow: Flow, namespace: str, now: datetime) -> Named:
     """The event: a job of this namespace with its inputs and outputs. Tables that are not made yet are left out."""
     topics = [_topic(node) for node in flow.nodes if node.kind == "topic"]
-    tables = [node for node in flow.nodes if node.kind in ("table", "quarantine", "ledger")]
+    tables = [node for node in flow.nodes if node.kind in ("table", "bronze", "quarantine", "ledger")]
     about = {
         "processingType": "STREAMING",
         "integration": "DISTRIBUTARY",

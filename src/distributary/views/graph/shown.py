@@ -15,6 +15,7 @@ _REST = "table:*"
 _WITHOUT_NUMBER = {
     "table": "rows of an entity",
     "derived": "made of tables",
+    "bronze": "every record as it came",
     "pattern": "a table an entity, none made yet",
 }
 
@@ -50,7 +51,7 @@ def with_most(flow: Flow, most: int) -> Flow:
 
 def second_line(flow: Flow, node: FlowNode) -> str:
     """What stands under a thing's name: how much came from it or is in it, or what it does."""
-    if node.kind in ("table", "derived") and node.rows is not None:
+    if node.kind in ("table", "derived", "bronze") and node.rows is not None:
         return f"{node.rows:,} rows"
     if node.kind in _WITHOUT_NUMBER:
         return _WITHOUT_NUMBER[node.kind]

@@ -35,6 +35,7 @@ _STYLE = """\
       .pattern { fill: #f6fbf8; stroke: #3b8f63; stroke-dasharray: 4 3; }
       .quarantine { fill: #fbeaea; stroke: #b85450; }
       .dropped { fill: #fbeaea; stroke: #b85450; stroke-dasharray: 4 3; }
+      .bronze { fill: #f7ede2; stroke: #a8703a; }
       .derived { fill: #eee8f8; stroke: #7a5bb5; }
       .ledger { fill: #f3f6f9; }
       .way { fill: none; stroke: #4b5a6b; stroke-opacity: 0.45; }
