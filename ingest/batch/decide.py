@@ -143,7 +143,7 @@ def draft(generation: Generation, tables: TableBook, decision: Decision) -> Mani
             quarantined=dict(report.counts.quarantined),
             dropped=dict(report.counts.dropped),
             already=report.counts.already,
-            expected=_expected(report.counts.expected),
+            expected=_expected(report.sightings.expected),
             kept=dict(report.files.kept),
         ),
         met=carried_on(decision.before.met, report.sightings.met, set(entities.values())),
