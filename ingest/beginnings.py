@@ -144,7 +144,7 @@ def as_read_now(so_far: Standing, generation: Generation, kafka: KafkaCluster, s
     begin = partial(added_offsets, source.starting_offsets, kafka)
     if so_far.ends.keys() != set(kafka.names()):
         so_far = _with_topics(so_far, generation, kafka, begin)
-    return with_partitions(so_far, source.partitions, begin)
+    return with_partitions(so_far, generation.as_of(so_far).world.topics, source.partitions, begin)
 
 
 def _with_topics(
@@ -155,7 +155,7 @@ def _with_topics(
 ) -> Standing:
     now = kafka.topic_ids()
     check_same_topics(generation.as_of(so_far), now)
-    found = with_topics(so_far, generation.topics, now, begin)
+    found = with_topics(so_far, now, begin)
     for topic in sorted(found.ends.keys() - so_far.ends.keys()):
         _log.warning("topic %s is read from here on, from %s", topic, _places(found.ends[topic]))
     for topic in sorted(so_far.ends.keys() - found.ends.keys()):

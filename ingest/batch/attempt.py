@@ -239,7 +239,7 @@ class Attempts:
         found = sum(span.count for span in had.values())
         counts.already += found
         if settled.pins.rules.tables.kept:
-            counts.kept[ALREADY] += found
+            settled.report.files.kept[ALREADY] += found
         return sum(end - first for ranges in offsets.values() for first, end in ranges.values()) - found
 
     def first_pins(self, batch_id: int, offsets: Offsets, before: Before, room: int = 0) -> Pins:

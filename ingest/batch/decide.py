@@ -143,8 +143,8 @@ def draft(generation: Generation, tables: TableBook, decision: Decision) -> Mani
             quarantined=dict(report.counts.quarantined),
             dropped=dict(report.counts.dropped),
             already=report.counts.already,
-            expected=_expected(report.counts.expected),
-            kept=dict(report.counts.kept),
+            expected=_expected(report.sightings.expected),
+            kept=dict(report.files.kept),
         ),
         met=carried_on(decision.before.met, report.sightings.met, set(entities.values())),
     )

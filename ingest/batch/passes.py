@@ -50,7 +50,7 @@ class Settled:
     @property
     def kept(self) -> list[str]:
         """The folders of the tables that it has records as they came for."""
-        return sorted(self.report.counts.kept.keys() - {ALREADY})
+        return sorted(self.report.files.kept.keys() - {ALREADY})
 
 
 @dataclass(frozen=True, slots=True)

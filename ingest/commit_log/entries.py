@@ -56,7 +56,7 @@ class Standing:
     ends       where the next batch begins, each partition's first offset that no batch has
     left       the same of topics that this reading read and does not read now, for whoever reads them again
     parked     per folder of a table that could not take a batch's files: that batch and those since, whose files wait for it
-    topics     those that came while the log lives, and the UUID of each; the others are its generation's
+    topics     once any topic or partition came or went while the log lives: those read since, and the UUID of each; until then they are its generation's
     """
 
     settled: int = NONE

@@ -27,8 +27,8 @@ from distributary.ingest.kafka.offsets import (
     positions_to_json,
 )
 
-# Those that read `BEFORE_PARKING` alone would pass over files that wait, and lose them; those that read up to `FIXED_TOPICS` would forget which
-# topics came.
+# Those that read `BEFORE_PARKING` alone would pass over files that wait, and lose them; those that read up to `FIXED_TOPICS` would
+# forget which topics came, and begin again with what was left.
 BEFORE_PARKING, FIXED_TOPICS, FORMAT = 1, 2, 3
 
 

@@ -11,17 +11,21 @@ from distributary.ingest.kafka.offsets import Positions, highest
 
 def with_partitions(
     so_far: Standing,
+    now: Mapping[str, str],
     assigned: Mapping[str, Collection[int]],
     begin: Callable[[Collection[str]], Positions],
 ) -> Standing:
     """The same log once these partitions of each topic are read, where others were before; all that it knows, where none are assigned.
 
-    One that was read before goes on where it was left, others where `begin` says of their topics.
+    One that was read before goes on where it was left, others where `begin` says of their topics. `now` is the
+    UUID of each topic that is read.
     """
     if not assigned and so_far.left.keys().isdisjoint(so_far.ends):
         return so_far
     known = highest(so_far.left, so_far.ends)
     wanted = {topic: set(assigned.get(topic, known[topic])) for topic in so_far.ends}
+    if all(numbers == so_far.ends[topic].keys() for topic, numbers in wanted.items()):
+        return so_far
     new = {topic for topic, numbers in wanted.items() if numbers - known[topic].keys()}
     begins = begin(new) if new else {}
     there = {topic: {**begins.get(topic, {}), **known[topic]} for topic in wanted}
@@ -33,19 +37,19 @@ def with_partitions(
             **{topic: numbers for topic, numbers in so_far.left.items() if topic not in wanted},
             **{topic: numbers for topic, numbers in rest.items() if numbers},
         },
+        topics={**so_far.topics, **now},
     )
 
 
 def with_topics(
     so_far: Standing,
-    born_with: Collection[str],
     now: Mapping[str, str],
     begin: Callable[[Collection[str]], Positions],
 ) -> Standing:
     """The same log once exactly these topics are read; `now` is name -> UUID.
 
     One that was read before goes on where it was left, others where `begin` says of them. How far those were read that are
-    left now stays known. `born_with` are the topics whose UUIDs the log's generation has.
+    left now stays known.
     """
     came, went = now.keys() - so_far.ends.keys(), so_far.ends.keys() - now.keys()
     if not (came or went):
@@ -59,5 +63,5 @@ def with_topics(
         so_far,
         ends={topic: begun[topic] for topic in sorted(now)},
         left={topic: so_far.left[topic] if topic in now else known[topic] for topic in sorted(left)},
-        topics={**so_far.topics, **{topic: now[topic] for topic in sorted(new) if topic not in born_with}},
+        topics={**so_far.topics, **now},
     )

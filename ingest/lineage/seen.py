@@ -27,6 +27,7 @@ from distributary.ingest.lineage.recorded import Recorded, recorded
 from distributary.ingest.schemas.inferred_per_entity import schema_place
 from distributary.ingest.settings.groups import Columns, NamedTable
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.patterns import Pattern, is_pattern
 from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
@@ -54,7 +55,7 @@ def flow(settings: Settings) -> Flow:
     sums = recorded(root, settings.name)
     hub = FlowNode(f"pipeline:{settings.name}", "pipeline", settings.name, _what_it_does(settings))
     brokers = without_logins(settings.source.kafka["bootstrap.servers"])
-    sources = [FlowNode(f"topic:{topic}", "topic", topic, brokers) for topic in settings.source.topics]
+    sources = [FlowNode(f"topic:{topic}", "topic", topic, brokers) for topic in _topics(settings, sums)]
     schemas = list(_schemas(settings))
     tables = _tables(root, settings)
     others = list(_others(root, settings, sums))
@@ -71,6 +72,16 @@ def flow(settings: Settings) -> Flow:
     ]
     nodes = (*sources, *schemas, hub, *tables, *others, *derived)
     return Flow(settings.name, nodes, tuple(edges), sums.batches)
+
+
+def _topics(settings: Settings, sums: Recorded) -> list[str]:
+    """The topics, those that fit a pattern by what was read of them; the pattern itself where nothing was."""
+    found = dict[str, None]()
+    for topic in settings.source.topics:
+        pattern = Pattern(topic, folds=False) if is_pattern(topic) else None
+        fitting = [] if pattern is None else [name for name in sorted(sums.read) if pattern.fits(name)]
+        found |= dict.fromkeys(fitting or [topic])
+    return list(found)
 
 
 def _what_it_does(settings: Settings) -> str:

@@ -115,7 +115,7 @@ class Demultiplexer:
             there = (
                 committed(raw, mine, already[folder]) if folder in already else np.zeros(len(mine), np.bool_)
             )
-            self._task.report.counts.kept[ALREADY] += int(there.sum())
+            self._task.report.files.kept[ALREADY] += int(there.sum())
             if len(new := mine[~there]):
                 self._task.keep(folder, picked(raw, new))
 

@@ -323,8 +323,8 @@ def as_expected(batch: Batch, rows: Rows, decoded: Columns, codes: Codes, gone: 
         for code in present(codes[looked_at]).tolist():
             mine = met[codes[looked_at] == code]
             good = int(mine.sum())
-            batch.task.report.counts.expected[book.folders[code], name, True] += good
-            batch.task.report.counts.expected[book.folders[code], name, False] += len(mine) - good
+            batch.task.report.sightings.expected[book.folders[code], name, True] += good
+            batch.task.report.sightings.expected[book.folders[code], name, False] += len(mine) - good
     out = [looked_at[one.rows] for one in found.unmet]
     _keep_out(batch, rows[looked_at], codes[looked_at], found)
     return np.setdiff1d(everyone, np.concatenate(out)) if out else everyone

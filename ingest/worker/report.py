@@ -116,8 +116,6 @@ class Counts(_Part):
     first        per reason, the first record sent to quarantine for it
     dropped      rows dropped because the settings say so, by reason
     already      rows left out because an earlier checkpoint committed them to their table
-    expected     per table's folder, expectation and whether it is met, the records that were held against it
-    kept         records as they came, by the folder of the table that keeps them; those that an earlier checkpoint kept by `ALREADY`
     """
 
     spans: Spans = field(default_factory=dict, metadata=_in_place(join_spans))
@@ -127,8 +125,6 @@ class Counts(_Part):
     first: dict[str, Coordinates] = field(default_factory=dict, metadata=_in_place(_join_first))
     dropped: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
     already: int = field(default=0, metadata=_SUM)
-    expected: Counter[tuple[str, str, bool]] = field(default_factory=Counter, metadata=_GATHERED)
-    kept: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
 
 
 @dataclass
@@ -139,12 +135,14 @@ class Files(_Part):
     growths   layouts that grew in this task, or should have wider columns
     wishes    layouts that should have wider columns
     requests  to the object store that the files are in
+    kept      records as they came, by the folder of the table that keeps them; those that an earlier checkpoint kept by `ALREADY`
     """
 
     written: list[WrittenFile] = field(default_factory=list, metadata=_GATHERED)
     growths: list[Growth] = field(default_factory=list, metadata=_GATHERED)
     wishes: list[Wish] = field(default_factory=list, metadata=_GATHERED)
     requests: int = field(default=0, metadata=_SUM)
+    kept: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
 
 
 @dataclass
@@ -177,12 +175,14 @@ class Sightings(_Part):
     unknown   fields that sampled records have and their schema lacks
     outgrown  records with fields that their inferred schema may not grow by any more
     unrouted  records whose types the routing expression does not go with
+    expected  per table's folder, expectation and whether it is met, the records that were held against it
     """
 
     met: dict[RecordKey, dict[str, Coordinates]] = field(default_factory=dict, metadata=_in_place(join_met))
     unknown: LackedFields = field(default_factory=dict, metadata=_in_place(join))
     outgrown: Outgrown = field(default_factory=dict, metadata=_in_place(join_outgrown))
     unrouted: Unrouted = field(default_factory=dict, metadata=_in_place(join_unrouted))
+    expected: Counter[tuple[str, str, bool]] = field(default_factory=Counter, metadata=_GATHERED)
 
 
 _PART = _in_place(_Part.add)

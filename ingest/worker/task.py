@@ -106,7 +106,7 @@ class Task:
     def keep(self, folder: str, raw: pa.RecordBatch) -> None:
         """Hold these records as they came, for the table that keeps them: a task has so many that it writes them itself."""
         rows = bronze.as_rows(raw)
-        self.report.counts.kept[folder] += rows.num_rows
+        self.report.files.kept[folder] += rows.num_rows
         self._own.add(folder, rows)
         self._own.grew(rows.nbytes)
 

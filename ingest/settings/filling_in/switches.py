@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from distributary.ingest.settings.patterns import is_pattern
 from distributary.ingest.settings.problems import GIVEN, Place
 from distributary.ingest.settings.yaml_file import Document
 from distributary.values import Keys
@@ -30,6 +31,13 @@ DATABASE: Keys = ("catalog", "database")
 NAME: Keys = ("name",)
 
 TOPICS: Keys = ("source", "topics")
+
+BY_TOPIC: tuple[Keys, ...] = (
+    ("source", "partitions"),
+    ("source", "starting_offsets"),
+    ("source", "until"),
+)
+"""What may be said of each topic by its name."""
 
 NAMES: tuple[Keys, ...] = (
     ("source", "kafka", "bootstrap.servers"),
@@ -109,42 +117,53 @@ class _Switching:
         name = self._at(NAME)
         known["name"] = name if isinstance(name, str) else None
         self._fill(TOPICS, known)
+        for keys in BY_TOPIC:
+            self._fill_keys(keys, known)
         topics = self._at(TOPICS)
-        several = isinstance(topics, list | tuple) and len(topics) != 1
+        several = isinstance(topics, list | tuple) and (len(topics) != 1 or _is_pattern(topics[0]))
         known["topic"] = (
             topics[0]
-            if isinstance(topics, list | tuple) and len(topics) == 1 and isinstance(topics[0], str)
+            if isinstance(topics, list | tuple) and not several and isinstance(topics[0], str)
             else None
         )
         for keys in (*PLACES, *NAMES):
-            self._fill(keys, known, len(topics) if several else None)
+            self._fill(keys, known, several=several)
         suffix = self.document.settings.get("debug_suffix")
         if isinstance(suffix, str) and _SUFFIX.fullmatch(suffix):
             self._apart(suffix, str(name))
 
-    def _fill(self, keys: Keys, known: Mapping[str, str | None], topics: int | None = None) -> None:
+    def _fill(self, keys: Keys, known: Mapping[str, str | None], *, several: bool = False) -> None:
         value = self._at(keys)
         if isinstance(value, list | tuple):
-            filled = [self._filled((*keys, n), keys, one, known, topics) for n, one in enumerate(value)]
+            filled = [self._filled((*keys, n), keys, one, known, several) for n, one in enumerate(value)]
             if filled != list(value):
                 self._put(keys, filled)
-        elif (text := self._filled(keys, keys, value, known, topics)) != value:
+        elif (text := self._filled(keys, keys, value, known, several)) != value:
             self._put(keys, text)
 
+    def _fill_keys(self, keys: Keys, known: Mapping[str, str | None]) -> None:
+        value = self._at(keys)
+        if isinstance(value, Mapping):
+            by_name = {
+                self._filled((*keys, one), TOPICS, one, known, several=False): of for one, of in value.items()
+            }
+            self._put(keys, by_name)
+
     def _filled(
-        self, here: Keys, keys: Keys, value: Any, known: Mapping[str, str | None], topics: int | None
+        self, here: Keys, keys: Keys, value: Any, known: Mapping[str, str | None], several: bool
     ) -> Any:
         """One value with what stands in its braces."""
         if not isinstance(value, str) or not ("{" in value or "}" in value):
             return value
-        theirs = _THEIRS.get(keys, ())
+        theirs, pattern = _THEIRS.get(keys, ()), keys == TOPICS and _is_pattern(value)
 
         def replacement(match: re.Match[str]) -> str:
             name = match["name"]
             if name is None:
                 # Where others look for braces they see them as they are.
-                return match[0] if theirs else match[0][0]
-            if name in theirs:
+                return match[0] if theirs or pattern else match[0][0]
+            # In an expression braces say how often something comes.
+            if name in theirs or (pattern and name not in known):
                 return match[0]
             if name not in known:
                 there = ", ".join(f"{{{one}}}" for one in dict.fromkeys((*theirs, *known)))
@@ -153,22 +172,22 @@ class _Switching:
                 return match[0]
             found = known[name]
             if found is None:
-                self._lacks(here, name, topics)
+                self._lacks(here, name, several)
                 return match[0]
             return found
 
         return _BRACES.sub(replacement, value)
 
-    def _lacks(self, here: Keys, name: str, topics: int | None) -> None:
+    def _lacks(self, here: Keys, name: str, several: bool) -> None:
         """Say why nothing stands for a name; where that is told already, of what it is, nothing is."""
         if name == "env" and not self.document.settings.get("env"):
             self.document.complain(
                 here, f"{{env}} stands for nothing yet; give --env dev, export {VARIABLE}, or write env: dev"
             )
-        if name == "topic" and topics is not None:
+        if name == "topic" and several:
             self.document.complain(
                 here,
-                f"{{topic}} stands for the topic of a pipeline that has one, and this has {topics}; write {{name}}",
+                "{topic} stands for the topic of a pipeline that has one, and this may have several; write {name}",
             )
 
     def _apart(self, suffix: str, name: str) -> None:
@@ -213,6 +232,11 @@ class _Switching:
             inside[key] = dict(below or {})
             inside = inside[key]
         inside[keys[-1]] = value
+
+
+def _is_pattern(topic: Any) -> bool:
+    """Whether it is an expression that topics' names fit, rather than the name of one."""
+    return isinstance(topic, str) and is_pattern(topic)
 
 
 def _suffixed(place: str, suffix: str) -> str | None:

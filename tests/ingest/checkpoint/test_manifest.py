@@ -147,7 +147,10 @@ manifests = st.builds(
         st.dictionaries(name, count, max_size=2),
         st.dictionaries(name, count, max_size=2),
         count,
-        st.dictionaries(name, count, max_size=2),
+        expected=st.dictionaries(
+            name, st.dictionaries(name, st.tuples(count, count), max_size=2), max_size=2
+        ),
+        kept=st.dictionaries(name, count, max_size=2),
     ),
 )
 

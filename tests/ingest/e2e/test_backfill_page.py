@@ -35,6 +35,8 @@ def send(kit: PipelineKit) -> None:
     assert producer.flush(60) == 0
 
 
+# What its settings do is in `make test` without the page.
+@pytest.mark.heavy
 def test_a_day_is_read_once_more_beside_the_running_pipeline(kit: PipelineKit) -> None:
     text = PAGE.read_text(encoding="utf-8")
     send(kit)

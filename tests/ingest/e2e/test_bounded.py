@@ -57,6 +57,8 @@ def test_a_range_of_time_is_read_exactly_in_bounded_batches_and_gone_on_with_beh
     assert_verified(kit)
 
 
+# That a range is read exactly is the first test's; what offsets mean is in `tests/ingest/source/test_moments.py`.
+@pytest.mark.heavy
 def test_offsets_bound_a_range_and_what_they_leave_out_is_read_whole(kit: PipelineKit) -> None:
     send(kit)
     bounds = {"starting_offsets": {kit.topic: {"0": 10}}, "until": {kit.topic: {"0": 20}}}
@@ -80,6 +82,8 @@ def test_a_run_that_dies_amid_a_range_loses_and_doubles_nothing_of_it(kit: Pipel
     assert_verified(kit)
 
 
+# What is lost is told by `test_records_gone.py`, and a range's end by the first test.
+@pytest.mark.heavy
 def test_what_is_gone_behind_the_end_is_no_loss_and_before_it_is(
     kit: PipelineKit, admin: AdminClient
 ) -> None:

@@ -103,6 +103,8 @@ def test_topics_of_a_living_checkpoint_are_added_taken_out_and_put_back(
             reading(kit, *chosen).run()
 
 
+# Topics that are added are the first test's.
+@pytest.mark.heavy
 def test_a_topic_added_at_its_end_has_what_was_there_before_left_out(
     kit: PipelineKit, topics: Topics
 ) -> None:

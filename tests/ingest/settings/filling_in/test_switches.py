@@ -98,13 +98,23 @@ def test_a_name_that_stands_for_nothing_is_told_at_its_line(tmp_path: Path) -> N
         loaded(tmp_path, text=TEXT.replace("{env}", "{envv}"))
     several = TEXT.replace("[game-events]", "[a, b]").replace("{env}", "{topic}")
     with pytest.raises(
-        ConfigError, match=r"\{topic\} stands for the topic of a pipeline that has one, and this has 2"
+        ConfigError,
+        match=r"\{topic\} stands for the topic of a pipeline that has one, and this may have several",
     ):
         loaded(tmp_path, text=several)
     with pytest.raises(ConfigError, match=r"name: \{name\} stands for nothing; there are \{env\}"):
         loaded(tmp_path, text=TEXT.replace("name: games", 'name: "{name}"'), DISTRIBUTARY_ENV="x")
     with pytest.raises(ConfigError, match=r"--set: sink\.root: \{who\} stands for nothing"):
         loaded(tmp_path, "sink.root=./{who}")
+
+
+def test_patterns_of_topics_keep_their_braces_and_what_is_said_of_a_topic_is_said_by_its_name() -> None:
+    source = {"kafka": {"bootstrap.servers": "k:1"}, "topics": ["/{env}-[a-z]{3}/"]}
+    assert Settings.from_dict(plain(env="dev", source=source)).source.topics == ("/dev-[a-z]{3}/",)
+    with pytest.raises(ConfigError, match="this may have several"):
+        Settings.from_dict(plain(env="dev", source=source, sink={"root": "/lake/{topic}"}))
+    source = {**source, "topics": ["{env}-a"], "partitions": {"{env}-a": [0]}}
+    assert list(Settings.from_dict(plain(env="dev", source=source)).source.partitions) == ["dev-a"]
 
 
 def test_a_word_that_names_no_environment_is_refused(tmp_path: Path) -> None:
