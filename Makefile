@@ -18,6 +18,8 @@ WITH_BOTO3 := .venv-stores/bin/python
 NEED_BOTO3 := tests/ingest/storage/test_aws_credentials.py tests/producer_sim/stack/test_s3_store.py
 # Each takes a few minutes.
 S3_PARTS := 8
+# Each takes about ten.
+HEAVY_PARTS := 3
 WITH_S3 = $(if $(findstring --s3,$(ARGS)),$(S3))
 TESTS ?= tests
 JOBS ?= 2
@@ -28,10 +30,10 @@ COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --
 export PYTHON OTHER OTHER_SPARK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo drill test test-heavy test-python test-spark test-other test-compat test-stores test-cluster test-s3 test-s3-part lint types format bench bench-codecs bench-storage bench-tables stack-up stack-down build lock changelog clean
+.PHONY: help setup demo drill test test-heavy test-heavy-part test-python test-spark test-other test-compat test-stores test-cluster test-s3 test-s3-part lint types format bench bench-codecs bench-storage bench-tables stack-up stack-down build lock changelog clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(INSTALLED) $(FETCHED) ## Make .venv from the lock and fetch the jars
 
@@ -44,10 +46,14 @@ drill: setup $(CLASSES) ## Harm pipelines on a real broker and registry in every
 test: setup $(CLASSES) $(S3) ## Run the tests (TESTS= names some, ARGS= adds pytest options)
 	$(PYTEST) $(if $(filter tests,$(TESTS)),-m "not heavy and not cluster") $(TESTS) $(ARGS)
 
-test-heavy: setup $(CLASSES) $(STORES) ## Run what `make test` leaves out: what takes minutes or gigabytes, and many more random examples
-	$(PYTEST) -m "heavy and not cluster" tests $(ARGS)
+test-heavy test-heavy-part: setup $(CLASSES) $(STORES)
+	$(PART_OF_HEAVY) $(PYTEST) -m "heavy and not cluster" tests $(ARGS)
 	EXAMPLES_TIMES=10 $(PYTEST) -m "hypothesis and not heavy and not spark" tests $(ARGS)
 	[ ! -x $(WITH_BOTO3) ] || $(WITH_BOTO3) -m pytest $(NEED_BOTO3) $(ARGS)
+
+test-heavy: ## Run what `make test` leaves out: what takes minutes or gigabytes, and many more random examples
+test-heavy-part: ## Run a third of the former, this commit's by rotation, and all of the latter
+test-heavy-part: PART_OF_HEAVY = PART=$$(sh tools/turn.sh $(HEAVY_PARTS))/$(HEAVY_PARTS)
 
 test-python: $(INSTALLED) ## Run the tests that need no JVM with another Python: this commit's by rotation, or OTHER=3.12
 	@JOBS=$(JOBS) sh tools/test_other_python.sh $(ARGS)

@@ -220,7 +220,8 @@ def test_the_benchmark_of_the_decoders_makes_the_environment_of_the_genuine_from
 
 
 @pytest.mark.parametrize(
-    ("target", "fetched"), [("test", ["s3"]), ("test-heavy", ["s3", ""]), ("test-s3-part", ["s3"])]
+    ("target", "fetched"),
+    [("test", ["s3"]), ("test-heavy", ["s3", ""]), ("test-heavy-part", ["s3", ""]), ("test-s3-part", ["s3"])],
 )
 def test_no_test_is_skipped_because_nobody_fetched_its_store(target: str, fetched: list[str]) -> None:
     planned = subprocess.run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated
@@ -139,9 +139,13 @@ def in_order(rules: Sequence[Derived]) -> list[Derived]:
     return [by_name[name] for name in TopologicalSorter(graph).static_order()]
 
 
-def wrong_derived(rules: Sequence[Derived], route_table: str) -> Iterator[Wrong]:
-    """What of them does not go together, or with how the entities' tables are called."""
+def wrong_derived(
+    rules: Sequence[Derived], route_table: str, others: Collection[str] = ()
+) -> Iterator[Wrong]:
+    """What of them does not go together, or with how the entities' tables are called, and `others` of the pipeline."""
     for place, rule in enumerate(rules):
+        if rule.table in others:
+            yield (place, "table"), "another table of the pipeline has this name; choose another"
         if any(one.table == rule.table for one in rules[:place]):
             yield (place, "table"), "written twice; keep one"
         elif _may_meet(route_table, rule.table):
@@ -155,7 +159,7 @@ def wrong_derived(rules: Sequence[Derived], route_table: str) -> Iterator[Wrong]
     made = [rule.table for rule in rules]
     for place, rule in enumerate(rules):
         for number, name in enumerate(rule.inputs):
-            known = name in made or name in names.RESERVED_TABLES or _may_meet(route_table, name)
+            known = name in {*made, *others, *names.OUR_NAMES} or _may_meet(route_table, name)
             if not known and name != TABLE:
                 what = f"no table is called {name}: entities' are called as route.table says ({route_table})"
                 yield (place, "inputs", number), f"{what}, derived ones {', '.join(made)}"

@@ -40,6 +40,7 @@ from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.opening import open_files
+from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
 
@@ -109,11 +110,11 @@ def bring_back(
     chosen, watch = chosen or Chosen(), progress or Silent()
     root = open_files(settings.sink.root, settings.storage)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
-    beside = settings.rule_book().beside
-    asked = Asked(settings.name, chosen, named=named_by(settings.route, beside))
+    book = settings.rule_book()
+    asked = Asked(settings.name, chosen, named=named_by(settings.route, book.beside))
     if not unfinished(checkpoint.files, root) and not any(one.num_rows for one in open_rows(root, asked)):
         return BroughtBack(settings.name)
-    if why := why_none(asked.named, beside):
+    if why := why_none(asked.named, book):
         raise PipelineError(f"{why}, so nothing of it can be decoded again as it was meant to be")
     keeper, stop = looked_for(settings.checkpoint, settings.storage), threading.Event()
     with ExitStack() as opened:
@@ -183,9 +184,10 @@ class _Work:
         """The records taken out of quarantine, and written down that these are all."""
         run = self.pipeline.run
         kept = kept_as(run.checkpoint.files, run.root, uuid.uuid4().hex)
-        mine = {
-            *(table for table, owner in Records(run.root).all().items() if owner.pipeline == run.pipeline)
-        }
+        every = {table for table, owner in Records(run.root).all().items() if owner.pipeline == run.pipeline}
+        # A table of records as they came says nothing of whether they were placed.
+        states = run.tables.states(every)
+        mine = {table for table, state in states.items() if ENTITY_PROPERTY in state.properties}
         mine |= set() if self._last is None else set(self._last.entities.values())
         columns = run.rules.workers.columns
         staged = stage(Tables(run.root, sorted(mine), columns), asked, run.rules.workers.tables, kept.records)

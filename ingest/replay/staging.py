@@ -18,7 +18,6 @@ from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.resolved import IDENTITY
 from distributary.ingest.quarantine.rows import identities, of_quarantine, rows_of
 from distributary.ingest.replay.headers import KEPT, Named, are_kept
-from distributary.ingest.reshaping.rule import Beside
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.storage.contract import Files
@@ -107,13 +106,13 @@ def open_rows(root: Files, asked: Asked, more: Sequence[str] = ()) -> Iterator[p
         yield mine.filter(pc.invert(pc.is_in(identities(mine), asked.but)))
 
 
-def why_none(named: Named, beside: Beside) -> str:
+def why_none(named: Named, book: RuleBook) -> str:
     """Why no record can be decoded again as it was meant to be; empty where all can that the quarantine has whole."""
     if named.route is not None and not are_kept():
         return "the quarantine does not keep the record headers by which records are routed"
     if named.beside and not are_kept():
         return f"the quarantine does not keep the record headers ({', '.join(named.beside)}) that columns are made of"
-    if beside.timestamp_type:
+    if any(spec.reshape.timestamp_type for spec in book.specs if spec.reshape is not None):
         return "the quarantine does not keep what a record's time in Kafka says, of which a column is made"
     return ""
 

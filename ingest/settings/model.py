@@ -225,7 +225,9 @@ class Settings(Group):
     def _wrong_in_lists(self) -> Iterator[Wrong]:
         for place, (keys, why) in wrong_rules(self.tables, self.route, self.sink, self.policies):
             yield ("tables", place, *keys), why
-        for keys, why in wrong_derived(self.derive, self.route.table):
+        named = self.policies.no_entity
+        others = {*self._kept().folders, *({named.table} if isinstance(named, NamedTable) else ())}
+        for keys, why in wrong_derived(self.derive, self.route.table, others):
             yield ("derive", *keys), why
 
     def _keeping_all(self) -> Iterator[Wrong]:

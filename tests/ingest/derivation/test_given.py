@@ -15,7 +15,7 @@ PLAYERS = {
 }
 
 
-def settings(*derive: dict[str, Any], table: str = "silver_{entity}_events") -> Settings:
+def settings(*derive: dict[str, Any], table: str = "silver_{entity}_events", **more: Any) -> Settings:
     return Settings.from_dict(
         {
             "name": "games",
@@ -24,6 +24,7 @@ def settings(*derive: dict[str, Any], table: str = "silver_{entity}_events") -> 
             "route": {"field": "game_name", "table": table},
             "sink": {"root": "lake"},
             "derive": list(derive),
+            **more,
         }
     )
 
@@ -66,6 +67,13 @@ def test_what_cannot_be_is_told(derive: list[dict[str, Any]], why: str) -> None:
     with pytest.raises(ConfigError) as refused:
         settings(*derive)
     assert why in str(refused.value)
+
+
+def test_a_table_may_be_made_of_records_as_they_came_and_not_be_called_as_theirs() -> None:
+    daily = {"table": "daily", "inputs": ["bronze"], "sql": "SELECT count(*) AS n FROM bronze"}
+    assert settings(daily, bronze={}).derive[0].inputs == ("bronze",)
+    with pytest.raises(ConfigError, match="another table of the pipeline has this name"):
+        settings({**daily, "table": "bronze", "inputs": ["quarantine"]}, bronze={})
 
 
 def test_any_name_is_an_entitys_where_tables_are_called_as_entities() -> None:

@@ -1,6 +1,6 @@
 """A pipeline of the test's own for every test in this folder.
 
-`TABLES_IN=s3` puts their tables and checkpoints into a store that speaks S3, `azure` and `hdfs` into those; `PART=3/8` takes every eighth of the tests, from the fourth on.
+`TABLES_IN=s3` puts their tables and checkpoints into a store that speaks S3, `azure` and `hdfs` into those.
 """
 
 from __future__ import annotations
@@ -16,15 +16,6 @@ from tests.ingest.storage.stores import KINDS, Store
 
 from distributary.ingest import failpoints
 from distributary.producer_sim.stack.local import LocalStack
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out all but the part that is asked for, after `-m` has left out what it does."""
-    part, _, parts = os.environ.get("PART", "0/1").partition("/")
-    kept = items[int(part) :: int(parts)]
-    config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-    items[:] = kept
 
 
 @pytest.fixture

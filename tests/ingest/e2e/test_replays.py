@@ -193,11 +193,13 @@ def test_two_replays_at_once_are_refused_by_name(monday: Monday) -> None:
 
 
 def test_what_the_quarantine_does_not_keep_stands_in_the_way_by_name(monday: Monday) -> None:
-    rule = {"match": "*", "columns": {"headers": {"trace": "trace"}}}
-    monday.kit.configured(tables=[rule])
-    with pytest.raises(PipelineError, match="record headers"):
+    monday.kit.configured(tables=[{"match": "*", "columns": {"timestamp_type": "kind"}}])
+    with pytest.raises(PipelineError, match="time in Kafka"):
         monday.back()
-    assert monday.open() == 7
+    monday.kit.configured(tables=[{"match": "*", "columns": {"headers": {"trace": "trace"}}}])
+    (one,) = monday.back().replays
+    assert [(count, "record headers" in why) for why, count in one.left.items()] == [(7, True)]
+    assert (one.records, monday.open()) == (0, 7)
 
 
 def test_in_a_table_with_one_row_a_key_what_is_older_stays_older(kit: PipelineKit, stack: LocalStack) -> None:
@@ -226,6 +228,31 @@ def test_in_a_table_with_one_row_a_key_what_is_older_stays_older(kit: PipelineKi
     kit.run()
     rows = rows_of(kit, kit.folder_of("chess"))
     assert sorted((row["player"], row["level"]) for row in rows) == [("a", 3), ("b", 5)]
+    monday.assert_clean()
+
+
+def test_with_records_kept_as_they_came_their_headers_come_back_and_they_are_kept_once(
+    kit: PipelineKit, stack: LocalStack
+) -> None:
+    old = registered(kit)
+    new = registered_beside(kit, WITH_MOOD)
+    kit.configured(
+        bronze={"table": "bronze"}, tables=[{"match": "*", "columns": {"headers": {"trace": "X"}}}]
+    )
+    with registry_proxy(stack.registry_url) as proxy:
+        kit.configured(registry={"url": proxy.url, "unknown_id_wait_seconds": 0.0})
+        proxy.deny(new.id, times=100)
+        kit.send([old.value(game="chess", player="a")], headers={"X": b"1"})
+        kit.send([new.value(game="chess", player="b", mood="glad")], headers={"X": b"2"})
+        kit.run()
+    kit.configured(registry={"url": stack.registry_url})
+    monday = Monday(kit, old, new)
+    assert monday.open() == 1
+    done = monday.back()
+    assert done.replays[0].became.tables == {kit.folder_of("chess"): 1}
+    assert column(kit, "chess", "trace") == ["1", "2"]
+    assert kit.rows("bronze").num_rows == 2
+    assert not kit.unnamed_files()
     monday.assert_clean()
 
 

@@ -23,7 +23,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/quarantine.md"
 @pytest.mark.heavy
 def test_the_pages_commands_do_what_it_says(kit: PipelineKit, stack: LocalStack) -> None:
     old = registered(kit)
-    new = registered_beside(kit, EVENT)
+    new = registered_beside(kit, EVENT.replace("int32 level = 3;", "int32 level = 3;\n  string mood = 4;"))
     with registry_proxy(stack.registry_url) as proxy:
         kit.configured(registry={"url": proxy.url, "unknown_id_wait_seconds": 0.0})
         proxy.deny(new.id, times=100)
