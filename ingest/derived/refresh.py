@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import re
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
-from typing import Any, Literal, TypeAlias
+from itertools import takewhile
+from typing import Literal, TypeAlias
 
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
@@ -23,10 +20,11 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import app_of
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.derivation.given import OWNER
-from distributary.ingest.derived.grouping import expressions, grouped, joined, kept, readable
+from distributary.ingest.derived.grouping import grouped, joined, kept, readable
 from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, inputs_of, snapshot
 from distributary.ingest.derived.instances import Entities, Instance, instances
 from distributary.ingest.derived.told import Told, told_by
+from distributary.ingest.derived.ways import Way, way_of
 from distributary.ingest.derived.writing import Replacing, replace, require_columns, schema_text
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.error_classes import named
@@ -43,10 +41,6 @@ from distributary.values import without_logins
 _ATTEMPTS = 3
 
 How: TypeAlias = Literal["made", "added", "current", "waits", "failed"]
-
-# What of a query may mean columns that it does not name.
-_UNNAMED = re.compile(r"\*|\b(natural|table|pivot|unpivot|transform|map|reduce)\b", re.IGNORECASE)
-_COUNTED = re.compile(r"count\s*\(\s*\*\s*\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +66,12 @@ class Refreshed:
 
 
 def derive(
-    settings: Settings, spark: SparkSession, tables: Sequence[str] = (), *, whole: bool = False
+    settings: Settings,
+    spark: SparkSession,
+    tables: Sequence[str] = (),
+    *,
+    whole: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> list[Refreshed]:
     """Make a pipeline's derived tables current, each behind those that it is made of, as of its newest batch that all tables have.
 
@@ -80,6 +79,7 @@ def derive(
     spark     the session that works them out
     tables    the folders of some; none: all
     whole     whether all is worked out again, whatever is there
+    stopped   whether to leave the rest as it is, asked before each of them
 
     One that fails keeps no other from it but those that are made of it. Raises ConfigError for a table that is none of them, PipelineError where
     the pipeline has no batch yet.
@@ -101,7 +101,7 @@ def derive(
     }
     with closing(LogCheckpoints()) as checkpoints:
         round_ = _Round(root, spark, {one.table for one in every}, versions, properties, checkpoints, whole)
-        return [round_.refresh(one) for one in chosen]
+        return [round_.refresh(one) for one in takewhile(lambda _: not stopped(), chosen)]
 
 
 def _versions_now(root: Files, found: Versions) -> dict[str, int]:
@@ -156,16 +156,16 @@ class _Round:
         for _ in range(_ATTEMPTS):
             version, told = told_by(place)
             now = self._of_mine(place, one, version)
+            way = way_of(one)
             at = {name: self._version(name) for name in one.inputs}
             if missing := [name for name, newest in at.items() if newest is None]:
                 why = f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} not there yet"
                 return Refreshed(one.table, "waits", version=version, why=why)
             inputs = {
-                name: snapshot(self.root.below(name), newest)
+                name: snapshot(self.root.below(name), newest, way.wanted)
                 for name, newest in at.items()
                 if newest is not None
             }
-            way = _way(one)
             had = told if told is not None and told.definition == way.definition and not self.whole else None
             if had is not None and _is_current(inputs, had):
                 return Refreshed(one.table, "current", version=version, inputs=_versions(inputs))
@@ -188,7 +188,8 @@ class _Round:
         """The table as it is. Raises PipelineError where it is somebody else's."""
         if version is None:
             return None
-        now = snapshot(place, version)
+        own = EVERYTHING if one.rule.aggregate is None else Wanted(kept(one.rule.aggregate))
+        now = snapshot(place, version, own)
         owner = now.state.properties.get(OWNER)
         if owner != self.properties[OWNER]:
             whose = "it is no derived one" if owner is None else f"pipeline {owner} derives it"
@@ -201,94 +202,20 @@ class _Round:
         return newest_version(self.root.below(name)) if name in self.derived else self.versions.get(name)
 
     def _frame(
-        self, way: _Way, inputs: Mapping[str, Snapshot], now: Snapshot | None, had: Told | None
+        self, way: Way, inputs: Mapping[str, Snapshot], now: Snapshot | None, had: Told | None
     ) -> tuple[How, AbstractContextManager[DataFrame]]:
         """How the table is made current, and its rows, within which they may be worked out."""
         rule = way.instance.rule.aggregate
         if rule is None:
-            return "made", way.rows(self.spark, inputs)
+            frames = {name: source.rows(self.spark) for name, source in inputs.items()}
+            return "made", way.rows(self.spark, frames)
         ((name, source),) = inputs.items()
-        wanted = Wanted(expressions(rule))
         if had is not None and now is not None and name in had.inputs:
-            added = source.added(self.spark, had.inputs[name], wanted)
-            before = now.rows(self.spark, Wanted(kept(rule)))
-            groups = None if added is None else joined(before, grouped(added, rule), rule)
+            added = source.added(self.spark, had.inputs[name])
+            groups = None if added is None else joined(now.rows(self.spark), grouped(added, rule), rule)
             if groups is not None:
                 return "added", nullcontext(readable(groups, rule))
-        return "made", nullcontext(readable(grouped(source.rows(self.spark, wanted), rule), rule))
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How a table is made, with what decides its content."""
-
-    instance: Instance
-    definition: str
-    function: Callable[..., Any] | None = None
-
-    @contextmanager
-    def rows(self, spark: SparkSession, inputs: Mapping[str, Snapshot]) -> Iterator[DataFrame]:
-        """Its rows, of all rows of its inputs."""
-        if self.function is not None:
-            yield _checked(self.instance, self.function(spark, _frames(spark, inputs, EVERYTHING)))
-            return
-        query = (self.instance.query or "").strip().rstrip(";")
-        is_named = not _UNNAMED.search(_COUNTED.sub("", query))
-        frames = _frames(spark, inputs, Wanted((query,)) if is_named else EVERYTHING)
-        with ExitStack() as views:
-            names = {name: views.enter_context(_view(frame)) for name, frame in frames.items()}
-            tables = ", ".join(f"`{name}` AS (TABLE {view})" for name, view in names.items())
-            # In lines of its own: what is behind a comment at its end is none.
-            yield spark.sql(f"WITH {tables} SELECT * FROM (\n{query}\n)")  # noqa: S608 - the settings are the user's own
-
-
-def _way(one: Instance) -> _Way:
-    if one.rule.python is None:
-        return _Way(one, one.definition())
-    function = _function(one.rule.python)
-    try:
-        source = inspect.getsource(function)
-    except (OSError, TypeError):
-        source = ""
-    return _Way(one, one.definition(source), function)
-
-
-def _function(name: str) -> Callable[..., Any]:
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise PipelineError(
-            f"python: {name} cannot be imported ({error}); have its folder in PYTHONPATH, or install it"
-        ) from error
-    if not callable(found):
-        raise PipelineError(f"python: {name} is no function")
-    function: Callable[..., Any] = found
-    return function
-
-
-def _checked(one: Instance, answer: object) -> DataFrame:
-    if not hasattr(answer, "mapInArrow"):
-        raise PipelineError(
-            f"python: {one.rule.python} answers with {type(answer).__name__}; it must be a data frame of Spark"
-        )
-    frame: DataFrame = answer  # type: ignore[assignment] # checked by what is asked of it
-    return frame
-
-
-def _frames(spark: SparkSession, inputs: Mapping[str, Snapshot], wanted: Wanted) -> dict[str, DataFrame]:
-    return {name: one.rows(spark, wanted) for name, one in inputs.items()}
-
-
-@contextmanager
-def _view(frame: DataFrame) -> Iterator[str]:
-    """A name by which SQL finds a data frame, and which nobody else has."""
-    name = f"distributary_{uuid.uuid4().hex}"
-    frame.createOrReplaceTempView(name)
-    try:
-        yield name
-    finally:
-        frame.sparkSession.catalog.dropTempView(name)
+        return "made", nullcontext(readable(grouped(source.rows(self.spark), rule), rule))
 
 
 def _is_current(inputs: Mapping[str, Snapshot], had: Told) -> bool:
