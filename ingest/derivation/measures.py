@@ -167,7 +167,11 @@ def _avg(name: str, inner: str) -> Measure:
 
 def _sketched(name: str, inner: str) -> Measure:
     sketch = f"{PREFIX}{name}_sketch"
-    state = State(sketch, f"hll_sketch_agg({inner})", "hll_union_agg({})")
+    if len(_cut(inner, ",")) > 1:
+        raise NotMergeable("write approx_count_distinct(value); how exact it is cannot be chosen")
+    # A sketch takes few types, and passes by empty texts.
+    hashed = f"CASE WHEN ({inner}) IS NOT NULL THEN xxhash64({inner}) END"
+    state = State(sketch, f"hll_sketch_agg({hashed})", "hll_union_agg({})")
     return Measure(name, (state,), f"hll_sketch_estimate(`{sketch}`)")
 
 

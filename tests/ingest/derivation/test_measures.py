@@ -42,6 +42,7 @@ def test_what_is_worked_out_of_states_has_columns_for_them() -> None:
         ("max_by(level)", "max_by(value, order)"),
         ("count(distinct a, b)", "struct(a, b)"),
         ("sum(distinct a)", "for count alone"),
+        ("approx_count_distinct(a, 0.01)", "how exact it is cannot be chosen"),
     ],
 )
 def test_what_nobody_could_add_to_is_refused(text: str, why: str) -> None:

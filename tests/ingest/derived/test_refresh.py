@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import re
 import shutil
@@ -240,3 +241,37 @@ def test_one_that_was_deleted_is_made_again(bench: Bench) -> None:
     bench.put({"k": 1})
     assert bench.derive(rule).how == "made"
     assert bench.rows() == [{"k": 1, "n": 2}]
+
+
+def test_who_is_second_leaves_what_the_first_has_made(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = bench.root.parent
+    (folder / "tables_at_once.py").write_text(
+        "amid = []\n"
+        "def one(spark, tables):\n"
+        "    while amid:\n"
+        "        amid.pop()()\n"
+        "    return tables['t'].groupBy('k').count()\n"
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    module = importlib.import_module("tables_at_once")
+    rule = {"table": "gold", "inputs": ["t"], "python": "tables_at_once:one"}
+    for rounds in (1, 2):
+
+        def another() -> None:
+            bench.put({"k": 1})
+            assert bench.derive(rule).how == "made"
+
+        bench.put({"k": 1})
+        module.amid.append(another)
+        assert bench.derive(rule).how == "current"
+        assert bench.rows() == [{"k": 1, "count": 2 * rounds}]
+
+
+def test_values_of_any_type_are_counted_by_a_sketch_the_empty_text_among_them(bench: Bench) -> None:
+    rule = aggregate("1 AS one", **{name: f"approx_count_distinct({name})" for name in ("t", "d", "s")})
+    bench.put({"t": "", "d": 0.0, "s": {"a": 1}}, {"t": None, "d": None, "s": None})
+    bench.derive(rule)
+    assert bench.rows() == [{"one": 1, "t": 1, "d": 1, "s": 1}]
+    bench.put({"t": "x", "d": -0.0, "s": {"a": 2}}, {"t": "", "d": 1.5, "s": {"a": 1}})
+    bench.assert_kept_current(rule)
+    assert bench.rows() == [{"one": 1, "t": 2, "d": 2, "s": 2}]
