@@ -100,8 +100,18 @@ def derive(
         LOG_RETENTION: log_retention(settings.sink.log_retention_days),
     }
     with closing(LogCheckpoints()) as checkpoints:
-        round_ = _Round(root, spark, {one.table for one in every}, versions, properties, checkpoints, whole)
+        round_ = _Round(root, spark, every, versions, properties, checkpoints, whole)
         return [round_.refresh(one) for one in takewhile(lambda _: not stopped(), chosen)]
+
+
+def _require_own_name(one: Instance, every: Sequence[Instance]) -> None:
+    """Raises PipelineError where two are called alike: each would take the other's place, round by round."""
+    rules = sorted({other.rule.table for other in every if other.table == one.table})
+    entities = sorted({other.entity or "" for other in every if other.table == one.table})
+    if len(rules) > 1 or len(entities) > 1:
+        raise PipelineError(
+            f"{' and '.join(rules)} would both be this table, for {' and '.join(map(repr, entities))}; give one of them another name"
+        )
 
 
 def _versions_now(root: Files, found: Versions) -> dict[str, int]:
@@ -128,13 +138,13 @@ def _transactions(place: Files, version: int) -> Mapping[str, int] | None:
 class _Round:
     """One round over some of them, as of one batch.
 
-    derived   the folders of all derived tables
+    derived   all derived tables
     versions  of the others, those of the batch
     """
 
     root: Files
     spark: SparkSession
-    derived: set[str]
+    derived: Sequence[Instance]
     versions: Mapping[str, int]
     properties: Mapping[str, str]
     checkpoints: LogCheckpoints
@@ -152,6 +162,7 @@ class _Round:
         return _timed(done, time.monotonic() - began)
 
     def _refreshed(self, one: Instance) -> Refreshed:
+        _require_own_name(one, self.derived)
         place = self.root.below(one.table)
         for _ in range(_ATTEMPTS):
             version, told = told_by(place)
@@ -199,7 +210,11 @@ class _Round:
         return now
 
     def _version(self, name: str) -> int | None:
-        return newest_version(self.root.below(name)) if name in self.derived else self.versions.get(name)
+        return (
+            newest_version(self.root.below(name))
+            if any(name == one.table for one in self.derived)
+            else self.versions.get(name)
+        )
 
     def _frame(
         self, way: Way, inputs: Mapping[str, Snapshot], now: Snapshot | None, had: Told | None

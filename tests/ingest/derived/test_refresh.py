@@ -6,7 +6,7 @@ import importlib
 import math
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -43,15 +43,19 @@ class Bench:
         )
 
     def derive(self, rule: Mapping[str, Any], *, entity: str | None = None, whole: bool = False) -> Refreshed:
+        (done,) = self.derive_all(rule, entities=[] if entity is None else [entity], whole=whole)
+        return done
+
+    def derive_all(
+        self, *rules: Mapping[str, Any], entities: Iterable[str], whole: bool = False
+    ) -> list[Refreshed]:
         files = open_files(Place.parse(str(self.root)))
-        entities = Entities({} if entity is None else {entity: "t"}, folds=False)
-        every = instances([Derived.model_validate(rule)], entities)
+        there = Entities(dict.fromkeys(entities, "t"), folds=False)
+        every = instances([Derived.model_validate(rule) for rule in rules], there)
         versions = {"t": newest_version(files.below("t")) or 0}
         with closing(LogCheckpoints()) as checkpoints:
-            derived = {one.table for one in every}
-            round_ = _Round(files, self._spark, derived, versions, {OWNER: "games"}, checkpoints, whole)
-            (done,) = map(round_.refresh, every)
-        return done
+            round_ = _Round(files, self._spark, every, versions, {OWNER: "games"}, checkpoints, whole)
+            return [round_.refresh(one) for one in every]
 
     def rows(self, table: str = "gold") -> list[dict[str, Any]]:
         """What people read, in an order."""
@@ -275,3 +279,17 @@ def test_values_of_any_type_are_counted_by_a_sketch_the_empty_text_among_them(be
     bench.put({"t": "x", "d": -0.0, "s": {"a": 2}}, {"t": "", "d": 1.5, "s": {"a": 1}})
     bench.assert_kept_current(rule)
     assert bench.rows() == [{"one": 1, "t": 2, "d": 2, "s": 2}]
+
+
+def test_two_that_would_be_called_alike_take_no_place_of_each_other(bench: Bench) -> None:
+    bench.put({"k": 1})
+    rules = [
+        {"table": table, "sql": "SELECT k FROM {table}"} for table in ("gold_{entity}", "gold_{entity}_days")
+    ]
+    for _ in range(2):
+        done = bench.derive_all(*rules, entities=["chess", "chess_days"])
+        failed = [one for one in done if one.how == "failed"]
+        assert [one.table for one in failed] == ["gold_chess_days"] * 2
+        assert "gold_{entity} and gold_{entity}_days would both be this table" in failed[0].why
+    assert bench.rows("gold_chess_days_days") == [{"k": 1}]
+    assert not (bench.root / "gold_chess_days").exists()

@@ -38,7 +38,7 @@ def test_what_is_kept_as_it_came_is_kept_once_however_often_it_is_decoded(
     }
     kit.configured(bronze={"table": table}, derive=[players])
     if "{topic}" in table:
-        kit.configured(source={"topics": [f"{kit.topic}*"]})
+        kit.configured(source={"topics": [f"/{kit.topic}.*/"]})
     old, new = registered(kit), registered_beside(kit, WITH_MOOD)
     with registry_proxy(stack.registry_url) as proxy:
         kit.configured(registry={"url": proxy.url, "unknown_id_wait_seconds": 0.0})
