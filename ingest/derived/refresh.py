@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import ConfigError, DistributaryError, PipelineError
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.generation import app_of
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.derivation.given import OWNER
 from distributary.ingest.derived.grouping import grouped, joined, kept, readable
 from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, inputs_of, snapshot
 from distributary.ingest.derived.instances import Entities, Instance, instances
+from distributary.ingest.derived.there import entities_of, versions_now
 from distributary.ingest.derived.told import Told, told_by
 from distributary.ingest.derived.ways import Way, way_of
 from distributary.ingest.derived.writing import Replacing, replace, require_columns, schema_text
@@ -30,9 +30,9 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
-from distributary.ingest.table_versions import Versions, versions_at
+from distributary.ingest.table_versions import versions_at
 from distributary.ingest.tables.change import LOG_RETENTION, log_retention
-from distributary.ingest.tables.log import entry_tag, newest_version, transactions_of
+from distributary.ingest.tables.log import entry_tag, newest_version
 from distributary.ingest.tables.log_checkpoint import Committed, LogCheckpoints
 from distributary.ingest.tables.state_by_spark import spark_schema
 from distributary.values import without_logins
@@ -81,20 +81,19 @@ def derive(
     whole     whether all is worked out again, whatever is there
     stopped   whether to leave the rest as it is, asked before each of them
 
-    One that fails keeps no other from it but those that are made of it. Raises ConfigError for a table that is none of them, PipelineError where
-    the pipeline has no batch yet.
+    One that fails keeps no other from it but those that are made of it. Before the first batch all of them wait. Raises ConfigError for a table
+    that is none of them, PipelineError where nobody can tell which versions of the inputs belong together.
     """
     root = open_files(settings.sink.root, settings.storage)
     last = ManifestStore(Checkpoint(open_files(settings.checkpoint, settings.storage))).last()
-    entities = Entities({} if last is None else last.entities, settings.route.fold_case)
-    every = instances(settings.derive, entities)
+    # Before the first batch there is nothing to make them of, and they wait.
+    versions = {} if last is None else versions_now(root, versions_at(settings))
+    folders = {} if last is None else entities_of(root, versions, last.entities)
+    every = instances(settings.derive, Entities(folders, settings.route.fold_case))
     if unknown := sorted(set(tables) - {one.table for one in every}):
         known = ", ".join(one.table for one in every) or "none yet"
         raise ConfigError(f"{', '.join(unknown)}: the settings derive no such table; there are {known}")
     chosen = [one for one in every if not tables or one.table in tables]
-    if not chosen:
-        return []
-    versions = _versions_now(root, versions_at(settings))
     properties = {
         OWNER: settings.name,
         LOG_RETENTION: log_retention(settings.sink.log_retention_days),
@@ -112,26 +111,6 @@ def _require_own_name(one: Instance, every: Sequence[Instance]) -> None:
         raise PipelineError(
             f"{' and '.join(rules)} would both be this table, for {' and '.join(map(repr, entities))}; give one of them another name"
         )
-
-
-def _versions_now(root: Files, found: Versions) -> dict[str, int]:
-    """The newest versions that have no later batch: upkeep may have deleted files since that a batch's own version names."""
-    now = dict[str, int]()
-    for one in found.tables:
-        place, app, version = root.below(one.table), app_of(found.generation, one.table), one.version
-        while (told := _transactions(place, version + 1)) is not None:
-            if told.get(app, found.batch) > found.batch:
-                break
-            version += 1
-        now[one.table] = version
-    return now
-
-
-def _transactions(place: Files, version: int) -> Mapping[str, int] | None:
-    try:
-        return transactions_of(place, version)
-    except FileNotFoundError:
-        return None
 
 
 @dataclass(frozen=True, slots=True)

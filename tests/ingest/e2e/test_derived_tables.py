@@ -295,3 +295,10 @@ def test_a_run_makes_them_current_after_some_batches(kit: PipelineKit, fail_at: 
     assert_players(kit, 0)
     folder = kit.folder_of(0).replace("silver", "gold").replace("events", "players")
     assert DeltaTable(str(kit.root / folder)).version() > 0
+
+
+def test_a_run_without_a_record_ends_well_and_what_is_derived_waits(kit: PipelineKit) -> None:
+    rule = {"table": "gold_lost", "inputs": ["quarantine"], "sql": "SELECT count(*) AS n FROM quarantine"}
+    kit.configured(derive=[rule, PLAYERS])
+    kit.run()
+    assert how(derive(kit.settings, kit.spark)) == ["waits"]

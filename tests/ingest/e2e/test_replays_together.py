@@ -16,6 +16,7 @@ from distributary.errors import PolicyStopped
 from distributary.ingest.derived.refresh import derive
 from distributary.ingest.quarantine.contents import contents
 from distributary.ingest.replay.bring_back import BroughtBack, bring_back
+from distributary.ingest.table_versions import versions_at
 from distributary.producer_sim.stack.local import LocalStack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -128,3 +129,30 @@ def test_a_run_up_to_an_offset_leaves_derived_tables_of_just_that(kit: PipelineK
     kit.configured(source={"until": {kit.topic: {"0": 5, "1": 0}}})
     kit.run()
     assert kit.rows("gold_chess").to_pylist() == [{"player": "a", "n": 5}]
+
+
+def test_a_table_that_came_by_a_replay_alone_is_one_to_derive_of(kit: PipelineKit, stack: LocalStack) -> None:
+    rule = {"table": "gold_{entity}", "aggregate": {"by": ["player"], "columns": {"n": "count(*)"}}}
+    kit.configured(derive=[rule])
+    old, new = registered(kit), registered_beside(kit, WITH_MOOD)
+    with registry_proxy(stack.registry_url) as proxy:
+        kit.configured(registry={"url": proxy.url, "unknown_id_wait_seconds": 0.0})
+        proxy.deny(new.id, times=100)
+        kit.send([old.value(game="chess", player="a"), new.value(game="go", player="b", mood="glad")])
+        kit.run()
+    kit.configured(registry={"url": stack.registry_url})
+    assert back(kit).resolved == 1
+    # No batch has a row there, so that it is none of a batch's tables.
+    assert kit.folder_of("go") not in {one.table for one in versions_at(kit.settings).tables}
+    assert {done.table: done.how for done in derive(kit.settings, kit.spark)} == {
+        "gold_chess": "current",
+        "gold_go": "made",
+    }
+    assert kit.rows("gold_go").to_pylist() == [{"player": "b", "n": 1}]
+    kit.send([old.value(game="chess", player="c")])
+    kit.run()
+    assert {done.table for done in derive(kit.settings, kit.spark)} == {"gold_chess", "gold_go"}
+    kit.send([old.value(game="go", player="c")])
+    kit.run()
+    assert kit.rows("gold_go").num_rows == 2
+    assert versions_at(kit.settings)[kit.folder_of("go")].batch is not None
