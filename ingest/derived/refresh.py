@@ -8,9 +8,11 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
+from itertools import groupby
 from typing import Any, Literal, TypeAlias
 
 from deltalake.exceptions import DeltaError
@@ -38,6 +40,9 @@ from distributary.ingest.tables.log import entry_tag, newest_version, transactio
 from distributary.ingest.tables.log_checkpoint import Committed, LogCheckpoints
 from distributary.ingest.tables.state_by_spark import spark_schema
 from distributary.values import without_logins
+
+# Each job of Spark's waits for the driver for longer than it takes, where what was added is little.
+_THREADS = 4
 
 # Others may change a table while its rows are worked out.
 _ATTEMPTS = 3
@@ -99,9 +104,11 @@ def derive(
         OWNER: settings.name,
         LOG_RETENTION: log_retention(settings.sink.log_retention_days),
     }
-    with closing(LogCheckpoints()) as checkpoints:
+    with closing(LogCheckpoints()) as checkpoints, ThreadPoolExecutor(_THREADS) as pool:
         round_ = _Round(root, spark, {one.table for one in every}, versions, properties, checkpoints, whole)
-        return [round_.refresh(one) for one in chosen]
+        # Those of one rule are of each other in no way.
+        rules = groupby(chosen, lambda one: one.rule.table)
+        return [done for _, alike in rules for done in pool.map(round_.refresh, alike)]
 
 
 def _versions_now(root: Files, found: Versions) -> dict[str, int]:
