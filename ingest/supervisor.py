@@ -133,7 +133,7 @@ class Supervisor:
         self._restarts: list[Restart] = []
         self._lost: list[Lost] = []
         self._upkeep = UpkeepInRuns(settings, pipeline.run.checkpoint.files)
-        self._derived = DerivedInRuns(settings, pipeline.topics.spark)
+        self._derived = DerivedInRuns(settings, pipeline.topics.spark, stop.is_set)
         self._waiting: int | None = None
         self._partitions: Mapping[str, Sequence[int]] | None = None
         self._summary = Summary()

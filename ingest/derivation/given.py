@@ -12,7 +12,14 @@ from pydantic import AfterValidator, Field
 
 from distributary.errors import ConfigError
 from distributary.ingest.columns import safe_names as names
-from distributary.ingest.derivation.measures import NotMergeable, group_of, measure, names_of
+from distributary.ingest.derivation.measures import (
+    NotMergeable,
+    group_of,
+    measure,
+    names_of,
+    quoted,
+    require_lasting,
+)
 from distributary.values import Group, Name, Wrong
 
 OWNER = "distributary.derived_by"
@@ -54,6 +61,7 @@ class Aggregate(Group):
         for place, one in enumerate(self.by):
             try:
                 group_of(one)
+                require_lasting(one)
             except NotMergeable as error:
                 yield ("by", place), str(error)
         for name, text in self.columns.items():
@@ -62,8 +70,13 @@ class Aggregate(Group):
                 continue
             try:
                 measure(name, text)
+                require_lasting(text)
             except NotMergeable as error:
                 yield ("columns", name), str(error)
+        try:
+            require_lasting(self.where or "")
+        except NotMergeable as error:
+            yield ("where",), str(error)
 
     def same_names(self) -> list[str]:
         """The columns that another one is called as, case aside."""
@@ -123,6 +136,11 @@ class Derived(Group):
                     ("inputs", place),
                     f"only a table with {names.ENTITY} in its name is of an entity; write a table",
                 )
+        if self.an_entity and any(TABLE in one or names.ENTITY in one for one in quoted(self.sql or "")):
+            yield (
+                ("sql",),
+                f"{TABLE} and {names.ENTITY} come with quotes of their own; write them without any",
+            )
         if self.an_entity and self.match != "*" and not self.match.strip():
             yield ("match",), "write a name or a pattern"
 

@@ -18,6 +18,17 @@ _FILTER = re.compile(r"\s*filter\s*\(\s*where\s+(?P<condition>.*)\)\s*", re.IGNO
 _DISTINCT = re.compile(r"\s*distinct\s+", re.IGNORECASE)
 _QUOTES = "'\"`"
 
+# What stands between quotes.
+_QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`", re.DOTALL)
+
+# What is another value each time it is asked for, as a function or without its parentheses.
+_FLEETING = re.compile(
+    r"\b(?:(current_date|current_time|current_timestamp|localtimestamp)\b"
+    r"|(now|curdate|unix_timestamp(?=\s*\(\s*\))|rand|randn|random|randstr|uniform|uuid|shuffle|monotonically_increasing_id"
+    r"|spark_partition_id|input_file_name|input_file_block_start|input_file_block_length)\s*\()",
+    re.IGNORECASE,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -64,6 +75,21 @@ def measure(name: str, text: str) -> Measure:
     found = makes(name, inner)
     states = tuple(State(one.name, f"{one.first}{behind}", one.merge) for one in found.states)
     return Measure(name, states, found.final)
+
+
+def quoted(text: str) -> list[str]:
+    """The pieces of SQL that stand between quotes, with them."""
+    return _QUOTED.findall(text)
+
+
+def require_lasting(text: str) -> None:
+    """Raises NotMergeable for an expression that tells something else of the same row at another time."""
+    found = _FLEETING.search(_QUOTED.sub("``", text))
+    if found is not None:
+        name = (found[1] or found[2]).lower()
+        raise NotMergeable(
+            f"{name} is another value each time, and rows that are there are not asked again; compare with a column, or write `sql`"
+        )
 
 
 def _unknown(function: str) -> str:
@@ -125,7 +151,8 @@ def _count(name: str, inner: str) -> Measure:
     values = f"{PREFIX}{name}_values"
     merge = "array_distinct(flatten(collect_list({})))"
     state = State(values, f"collect_set({inner[distinct.end() :]})", merge)
-    return Measure(name, (state,), f"cast(size(`{values}`) AS BIGINT)")
+    # A set has 0.0 beside -0.0, and NaN beside NaN; values that are told apart are those that make groups.
+    return Measure(name, (state,), f"cast(size(array_distinct(`{values}`)) AS BIGINT)")
 
 
 def _avg(name: str, inner: str) -> Measure:
@@ -140,7 +167,11 @@ def _avg(name: str, inner: str) -> Measure:
 
 def _sketched(name: str, inner: str) -> Measure:
     sketch = f"{PREFIX}{name}_sketch"
-    state = State(sketch, f"hll_sketch_agg({inner})", "hll_union_agg({})")
+    if len(_cut(inner, ",")) > 1:
+        raise NotMergeable("write approx_count_distinct(value); how exact it is cannot be chosen")
+    # A sketch takes few types, and passes by empty texts.
+    hashed = f"CASE WHEN ({inner}) IS NOT NULL THEN xxhash64({inner}) END"
+    state = State(sketch, f"hll_sketch_agg({hashed})", "hll_union_agg({})")
     return Measure(name, (state,), f"hll_sketch_estimate(`{sketch}`)")
 
 

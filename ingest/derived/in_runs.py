@@ -6,12 +6,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from distributary.errors import DistributaryError, PipelineError
 from distributary.ingest.derivation.given import Derived
 from distributary.ingest.derived.refresh import Refreshed, derive
 from distributary.ingest.settings.model import Settings
+from distributary.values import without_logins
 
 _EVERY_SECONDS = 60.0
 
@@ -28,10 +30,14 @@ class DerivedInRuns:
     """Makes derived tables current where it is their turn, and tells what failed. Nothing of it raises before the run's end: a run goes on without."""
 
     def __init__(
-        self, settings: Settings, spark: SparkSession, clock: Callable[[], float] = time.monotonic
+        self,
+        settings: Settings,
+        spark: SparkSession,
+        stopped: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """For a pipeline's settings; `clock` is what it waits by."""
-        self._settings, self._spark, self._clock = settings, spark, clock
+        """For a pipeline's settings; `stopped` is whether the run is to end, and `clock` what it waits by."""
+        self._settings, self._spark, self._stopped, self._clock = settings, spark, stopped, clock
         self._turns = {rule.table: _Turn(clock()) for rule in settings.derive}
         self._failed: dict[str, str] = {}
 
@@ -69,10 +75,13 @@ class DerivedInRuns:
             return []
         only = self._settings.model_copy(update={"derive": tuple(rules)})
         try:
-            done = derive(only, self._spark)
-        except (DistributaryError, OSError) as error:
-            done = [Refreshed(rule.table, "failed", why=str(error)) for rule in rules]
+            done = derive(only, self._spark, stopped=self._stopped)
+        except (DistributaryError, DeltaError, OSError) as error:
+            why = without_logins(" ".join(str(error).split()))
+            done = [Refreshed(rule.table, "failed", why=why) for rule in rules]
         for rule in rules:
+            # Where none could be tried, the rule itself stands for its tables.
+            self._failed.pop(rule.table, None)
             self._turns[rule.table] = _Turn(self._clock())
         said = list[str]()
         for one in done:

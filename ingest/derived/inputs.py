@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from distributary.errors import PipelineError
 from distributary.ingest.clustering.reading import rows_in
 from distributary.ingest.columns.safe_names import words_of
 from distributary.ingest.derived.told import Input
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.storage.contract import Files
@@ -31,33 +33,37 @@ _Named: TypeAlias = tuple[str, Action]
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A table that another one is made of, as of a version that a whole batch has."""
+    """A table that another one is made of, as of a version that a whole batch has, with those of its columns that are read."""
 
     place: Files
     state: TableState
     input: Input
+    columns: pa.Schema
 
-    def rows(self, spark: SparkSession, wanted: Wanted) -> DataFrame:
+    def rows(self, spark: SparkSession) -> DataFrame:
         """All of its rows at the version."""
         live = live_files.read(self.place, self.input.version)
-        return _read(spark, self, list(live), wanted)
+        return _read(spark, self, list(live))
 
     def is_unchanged(self, since: Input) -> bool:
-        """Whether its rows are those of an earlier version, however they lie in files."""
-        try:
-            return since.id == self.input.id and _added(self.place, since.version, self.input.version) == []
-        except FileNotFoundError:
-            return False
+        """Whether its rows are those of an earlier version, however they lie in files; or of a later one, which its log has."""
+        return self._since(since) == []
 
-    def added(self, spark: SparkSession, since: Input, wanted: Wanted) -> DataFrame | None:
+    def added(self, spark: SparkSession, since: Input) -> DataFrame | None:
         """The rows that came behind an earlier version; None where that is not all that happened, or nobody can tell any more."""
-        if since.id != self.input.id or since.version > self.input.version:
+        files = None if since.version > self.input.version else self._since(since)
+        return None if files is None else _read(spark, self, files)
+
+    def _since(self, since: Input) -> list[_Named] | None:
+        if (since.id, since.columns) != (self.input.id, self.input.columns):
+            return None
+        if not since.entry or since.entry != _entry_of(self.place, since.version):
+            # A backup was restored, so that versions of the same numbers are others; or the log was cleaned up.
             return None
         try:
-            files = _added(self.place, since.version, self.input.version)
+            return _added(self.place, since.version, self.input.version)
         except FileNotFoundError:
             return None
-        return None if files is None else _read(spark, self, files, wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +73,20 @@ class Wanted:
     expressions: tuple[str, ...] | None = None
 
     def of(self, columns: pa.Schema) -> pa.Schema:
-        """Those of these columns."""
+        """Those of these columns; one at the least, since rows without any are none to Arrow."""
         if self.expressions is None:
             return columns
         words = {word for text in self.expressions for word in words_of(text)}
-        return pa.schema([column for column in columns if words_of(column.name) <= words])
+        return pa.schema(
+            [column for column in columns if words_of(column.name) <= words] or list(columns)[:1]
+        )
 
 
 EVERYTHING = Wanted()
 
 
-def snapshot(place: Files, version: int) -> Snapshot:
-    """A table at a version. Raises PipelineError where only Spark's own reader knows what its files mean."""
+def snapshot(place: Files, version: int, wanted: Wanted = EVERYTHING) -> Snapshot:
+    """A table at a version, with the columns that are wanted. Raises PipelineError where only Spark's own reader knows what its files mean."""
     handle = opened(place)
     identity = str(handle.metadata().id)
     if handle.version() != version:
@@ -88,7 +96,16 @@ def snapshot(place: Files, version: int) -> Snapshot:
         raise PipelineError(
             f"no table can be made of {place}: its files have other names for its columns (column mapping), which only Spark's reader knows"
         )
-    return Snapshot(place, state, Input(identity, version))
+    columns = wanted.of(state.layout)
+    kinds = hashlib.sha256(spark_schema(columns).json().encode("utf-8", "surrogatepass")).hexdigest()
+    return Snapshot(place, state, Input(identity, version, _entry_of(place, version), kinds), columns)
+
+
+def _entry_of(place: Files, version: int) -> str:
+    try:
+        return hashlib.sha256(place.read(entry_path(version))).hexdigest()
+    except FileNotFoundError:
+        return ""
 
 
 def _added(place: Files, since: int, version: int) -> list[_Named] | None:
@@ -110,12 +127,11 @@ def _added(place: Files, since: int, version: int) -> list[_Named] | None:
     return list(files.items())
 
 
-def _read(spark: SparkSession, table: Snapshot, files: Sequence[_Named], wanted: Wanted) -> DataFrame:
-    columns = wanted.of(table.state.layout)
+def _read(spark: SparkSession, table: Snapshot, files: Sequence[_Named]) -> DataFrame:
     tasks = min(len(files), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
     portions = _portions(files, max(tasks, 1))
     numbers = spark.range(0, len(portions), 1, len(portions))
-    return numbers.mapInArrow(_reading(table.place, portions, columns), spark_schema(columns))
+    return numbers.mapInArrow(_reading(table.place, portions, table.columns), spark_schema(table.columns))
 
 
 def _portions(files: Sequence[_Named], count: int) -> list[list[_Named]]:

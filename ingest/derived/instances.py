@@ -14,7 +14,10 @@ from distributary.ingest.settings.patterns import Pattern
 # What is made of the same settings by another way is another table's content.
 _WAY = "1"
 
-_IN_A_WORD = re.compile(r"\w*\{entity\}\w*")
+ENTITY_GIVEN = "distributary_entity"
+"""The parameter of a query that is the entity. It comes from records, so it never is a part of what Spark parses, nor of that in which `${env:…}` is filled in."""
+
+_IN_A_WORD = re.compile(r"\{table\}|\w*\{entity\}\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +28,18 @@ class Instance:
     inputs  those that it is made of
     rule    what the settings say of it
     query   its SQL with what is filled in; None where it is made otherwise
+    entity  the entity, where it is one's: what `ENTITY_GIVEN` stands for in the SQL
     """
 
     table: str
     inputs: tuple[str, ...]
     rule: Derived
     query: str | None = None
+    entity: str | None = None
 
     def definition(self, beside: str = "") -> str:
         """What decides its content, and what stands beside the settings, as a digest."""
-        text = "\n".join((_WAY, self.rule.text, self.query or "", *self.inputs, beside))
+        text = "\n".join((_WAY, self.rule.text, self.query or "", self.entity or "", *self.inputs, beside))
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -66,13 +71,7 @@ def _for(rule: Derived, entity: str, folder: str, *, folds: bool) -> Instance:
         return folder if name == TABLE else table_name(name, entity, folds) if ENTITY in name else name
 
     def filled(found: re.Match[str]) -> str:
-        # By itself it is the entity, which comes from records: a text, whatever is in it.
-        return _literal(entity) if found[0] == ENTITY else f"`{named(found[0])}`"
+        return f":{ENTITY_GIVEN}" if found[0] == ENTITY else f"`{named(found[0])}`"
 
-    query = None if rule.sql is None else _IN_A_WORD.sub(filled, rule.sql).replace(TABLE, f"`{folder}`")
-    return Instance(named(rule.table), tuple(map(named, rule.of)), rule, query)
-
-
-def _literal(text: str) -> str:
-    """https://spark.apache.org/docs/latest/sql-ref-literals.html#string-literal"""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    query = None if rule.sql is None else _IN_A_WORD.sub(filled, rule.sql)
+    return Instance(named(rule.table), tuple(map(named, rule.of)), rule, query, entity)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import re
 import time
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 from itertools import groupby
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
@@ -25,10 +21,11 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import app_of
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.derivation.given import OWNER
-from distributary.ingest.derived.grouping import expressions, grouped, joined, kept, readable
+from distributary.ingest.derived.grouping import grouped, joined, kept, readable
 from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, inputs_of, snapshot
 from distributary.ingest.derived.instances import Entities, Instance, instances
 from distributary.ingest.derived.told import Told, told_by
+from distributary.ingest.derived.ways import Way, way_of
 from distributary.ingest.derived.writing import Replacing, replace, require_columns, schema_text
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.error_classes import named
@@ -48,10 +45,6 @@ _THREADS = 4
 _ATTEMPTS = 3
 
 How: TypeAlias = Literal["made", "added", "current", "waits", "failed"]
-
-# What of a query may mean columns that it does not name.
-_UNNAMED = re.compile(r"\*|\b(natural|table|pivot|unpivot|transform|map|reduce)\b", re.IGNORECASE)
-_COUNTED = re.compile(r"count\s*\(\s*\*\s*\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +70,12 @@ class Refreshed:
 
 
 def derive(
-    settings: Settings, spark: SparkSession, tables: Sequence[str] = (), *, whole: bool = False
+    settings: Settings,
+    spark: SparkSession,
+    tables: Sequence[str] = (),
+    *,
+    whole: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> list[Refreshed]:
     """Make a pipeline's derived tables current, each behind those that it is made of, as of its newest batch that all tables have.
 
@@ -85,6 +83,7 @@ def derive(
     spark     the session that works them out
     tables    the folders of some; none: all
     whole     whether all is worked out again, whatever is there
+    stopped   whether to leave the rest as it is, asked before each of them
 
     One that fails keeps no other from it but those that are made of it. Raises ConfigError for a table that is none of them, PipelineError where
     the pipeline has no batch yet.
@@ -105,10 +104,25 @@ def derive(
         LOG_RETENTION: log_retention(settings.sink.log_retention_days),
     }
     with closing(LogCheckpoints()) as checkpoints, ThreadPoolExecutor(_THREADS) as pool:
-        round_ = _Round(root, spark, {one.table for one in every}, versions, properties, checkpoints, whole)
+        round_ = _Round(root, spark, every, versions, properties, checkpoints, whole)
+
+        def refreshed(one: Instance) -> Refreshed | None:
+            return None if stopped() else round_.refresh(one)
+
         # Those of one rule are of each other in no way.
         rules = groupby(chosen, lambda one: one.rule.table)
-        return [done for _, alike in rules for done in pool.map(round_.refresh, alike)]
+        found = [done for _, alike in rules for done in pool.map(refreshed, alike)]
+        return [done for done in found if done is not None]
+
+
+def _require_own_name(one: Instance, every: Sequence[Instance]) -> None:
+    """Raises PipelineError where two are called alike: each would take the other's place, round by round."""
+    rules = sorted({other.rule.table for other in every if other.table == one.table})
+    entities = sorted({other.entity or "" for other in every if other.table == one.table})
+    if len(rules) > 1 or len(entities) > 1:
+        raise PipelineError(
+            f"{' and '.join(rules)} would both be this table, for {' and '.join(map(repr, entities))}; give one of them another name"
+        )
 
 
 def _versions_now(root: Files, found: Versions) -> dict[str, int]:
@@ -135,13 +149,13 @@ def _transactions(place: Files, version: int) -> Mapping[str, int] | None:
 class _Round:
     """One round over some of them, as of one batch.
 
-    derived   the folders of all derived tables
+    derived   all derived tables
     versions  of the others, those of the batch
     """
 
     root: Files
     spark: SparkSession
-    derived: set[str]
+    derived: Sequence[Instance]
     versions: Mapping[str, int]
     properties: Mapping[str, str]
     checkpoints: LogCheckpoints
@@ -159,20 +173,21 @@ class _Round:
         return _timed(done, time.monotonic() - began)
 
     def _refreshed(self, one: Instance) -> Refreshed:
+        _require_own_name(one, self.derived)
         place = self.root.below(one.table)
         for _ in range(_ATTEMPTS):
             version, told = told_by(place)
             now = self._of_mine(place, one, version)
+            way = way_of(one)
             at = {name: self._version(name) for name in one.inputs}
             if missing := [name for name, newest in at.items() if newest is None]:
                 why = f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} not there yet"
                 return Refreshed(one.table, "waits", version=version, why=why)
             inputs = {
-                name: snapshot(self.root.below(name), newest)
+                name: snapshot(self.root.below(name), newest, way.wanted)
                 for name, newest in at.items()
                 if newest is not None
             }
-            way = _way(one)
             had = told if told is not None and told.definition == way.definition and not self.whole else None
             if had is not None and _is_current(inputs, had):
                 return Refreshed(one.table, "current", version=version, inputs=_versions(inputs))
@@ -195,7 +210,8 @@ class _Round:
         """The table as it is. Raises PipelineError where it is somebody else's."""
         if version is None:
             return None
-        now = snapshot(place, version)
+        own = EVERYTHING if one.rule.aggregate is None else Wanted(kept(one.rule.aggregate))
+        now = snapshot(place, version, own)
         owner = now.state.properties.get(OWNER)
         if owner != self.properties[OWNER]:
             whose = "it is no derived one" if owner is None else f"pipeline {owner} derives it"
@@ -205,97 +221,27 @@ class _Round:
         return now
 
     def _version(self, name: str) -> int | None:
-        return newest_version(self.root.below(name)) if name in self.derived else self.versions.get(name)
+        return (
+            newest_version(self.root.below(name))
+            if any(name == one.table for one in self.derived)
+            else self.versions.get(name)
+        )
 
     def _frame(
-        self, way: _Way, inputs: Mapping[str, Snapshot], now: Snapshot | None, had: Told | None
+        self, way: Way, inputs: Mapping[str, Snapshot], now: Snapshot | None, had: Told | None
     ) -> tuple[How, AbstractContextManager[DataFrame]]:
         """How the table is made current, and its rows, within which they may be worked out."""
         rule = way.instance.rule.aggregate
         if rule is None:
-            return "made", way.rows(self.spark, inputs)
+            frames = {name: source.rows(self.spark) for name, source in inputs.items()}
+            return "made", way.rows(self.spark, frames)
         ((name, source),) = inputs.items()
-        wanted = Wanted(expressions(rule))
         if had is not None and now is not None and name in had.inputs:
-            added = source.added(self.spark, had.inputs[name], wanted)
-            before = now.rows(self.spark, Wanted(kept(rule)))
-            groups = None if added is None else joined(before, grouped(added, rule), rule)
+            added = source.added(self.spark, had.inputs[name])
+            groups = None if added is None else joined(now.rows(self.spark), grouped(added, rule), rule)
             if groups is not None:
                 return "added", nullcontext(readable(groups, rule))
-        return "made", nullcontext(readable(grouped(source.rows(self.spark, wanted), rule), rule))
-
-
-@dataclass(frozen=True, slots=True)
-class _Way:
-    """How a table is made, with what decides its content."""
-
-    instance: Instance
-    definition: str
-    function: Callable[..., Any] | None = None
-
-    @contextmanager
-    def rows(self, spark: SparkSession, inputs: Mapping[str, Snapshot]) -> Iterator[DataFrame]:
-        """Its rows, of all rows of its inputs."""
-        if self.function is not None:
-            yield _checked(self.instance, self.function(spark, _frames(spark, inputs, EVERYTHING)))
-            return
-        query = (self.instance.query or "").strip().rstrip(";")
-        is_named = not _UNNAMED.search(_COUNTED.sub("", query))
-        frames = _frames(spark, inputs, Wanted((query,)) if is_named else EVERYTHING)
-        with ExitStack() as views:
-            names = {name: views.enter_context(_view(frame)) for name, frame in frames.items()}
-            tables = ", ".join(f"`{name}` AS (TABLE {view})" for name, view in names.items())
-            # In lines of its own: what is behind a comment at its end is none.
-            yield spark.sql(f"WITH {tables} SELECT * FROM (\n{query}\n)")  # noqa: S608 - the settings are the user's own
-
-
-def _way(one: Instance) -> _Way:
-    if one.rule.python is None:
-        return _Way(one, one.definition())
-    function = _function(one.rule.python)
-    try:
-        source = inspect.getsource(function)
-    except (OSError, TypeError):
-        source = ""
-    return _Way(one, one.definition(source), function)
-
-
-def _function(name: str) -> Callable[..., Any]:
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
-        raise PipelineError(
-            f"python: {name} cannot be imported ({error}); have its folder in PYTHONPATH, or install it"
-        ) from error
-    if not callable(found):
-        raise PipelineError(f"python: {name} is no function")
-    function: Callable[..., Any] = found
-    return function
-
-
-def _checked(one: Instance, answer: object) -> DataFrame:
-    if not hasattr(answer, "mapInArrow"):
-        raise PipelineError(
-            f"python: {one.rule.python} answers with {type(answer).__name__}; it must be a data frame of Spark"
-        )
-    frame: DataFrame = answer  # type: ignore[assignment] # checked by what is asked of it
-    return frame
-
-
-def _frames(spark: SparkSession, inputs: Mapping[str, Snapshot], wanted: Wanted) -> dict[str, DataFrame]:
-    return {name: one.rows(spark, wanted) for name, one in inputs.items()}
-
-
-@contextmanager
-def _view(frame: DataFrame) -> Iterator[str]:
-    """A name by which SQL finds a data frame, and which nobody else has."""
-    name = f"distributary_{uuid.uuid4().hex}"
-    frame.createOrReplaceTempView(name)
-    try:
-        yield name
-    finally:
-        frame.sparkSession.catalog.dropTempView(name)
+        return "made", nullcontext(readable(grouped(source.rows(self.spark), rule), rule))
 
 
 def _is_current(inputs: Mapping[str, Snapshot], had: Told) -> bool:

@@ -19,10 +19,18 @@ _LOOKED_BACK = 1000
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """A table at a version. `id` tells it from another one in its place."""
+    """A table at a version.
+
+    id       tells it from another one in its place
+    version  the version
+    entry    tells the version's log entry from another one in its place, as a backup that was restored has; empty where there is none any more
+    columns  tells the columns that were read, with their types, from others
+    """
 
     id: str
     version: int
+    entry: str = ""
+    columns: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +75,11 @@ def _changes(action: Mapping[str, Any]) -> bool:
 def _read(text: str) -> Told | None:
     try:
         found = json.loads(text)
-        inputs = {name: Input(one["id"], one["version"]) for name, one in found["inputs"].items()}
+        inputs = {
+            name: Input(one["id"], one["version"], one["entry"], one["columns"])
+            for name, one in found["inputs"].items()
+        }
         return Told(found["definition"], inputs)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         # A later version's, or no text of ours.
         return None

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from distributary.errors import PipelineError
 from distributary.ingest import failpoints
@@ -30,11 +30,20 @@ _ROWS_IN_A_FILE = 5_000_000
 
 _MADE = "name string, bytes long, rows long, statistics string"
 
-# What a type of Spark's is that no column of a table can be.
+# What every Delta table can have as a column.
+_COLUMNS = frozenset(
+    {
+        *("string", "binary", "boolean", "byte", "short", "integer", "long", "float", "double", "decimal"),
+        *("date", "timestamp", "timestamp_ntz", "array", "map", "struct"),
+    }
+)
+
+# What to do about another type of Spark's.
 _NO_COLUMNS = {
     "void": "it has no type; write cast(NULL AS STRING) or the like",
     "interval": "Delta has no intervals; make a number of seconds of it",
     "variant": "write to_json(…)",
+    "": "write cast(… AS STRING)",
 }
 
 
@@ -72,16 +81,36 @@ def schema_text(schema: StructType) -> str:
 
 
 def require_columns(table: str, schema: StructType) -> None:
-    """Raises PipelineError for columns that no table can have."""
+    """Raises PipelineError for columns that no table can have, or that are called alike."""
     for field in schema.fields:
-        kind = field.dataType.typeName()
-        why = next((why for name, why in _NO_COLUMNS.items() if name in kind), None)
-        if why is not None:
-            raise PipelineError(f"derive {table}: column {field.name} is of type {kind}: {why}")
         if column_name(field.name, frozenset()) != field.name:
             raise PipelineError(
                 f"derive {table}: Delta takes no column called {field.name!r}; give it a name by AS"
             )
+    for path, kind in _types("", schema):
+        if isinstance(kind, StructType):
+            called = [name.lower() for name in kind.names]
+            if twice := sorted({name for name in called if called.count(name) > 1}):
+                where = f" within {path}" if path else ""
+                raise PipelineError(
+                    f"derive {table}: there are several columns called {', '.join(twice)}{where}; give them other names by AS"
+                )
+        if kind.typeName() not in _COLUMNS:
+            why = next(why for name, why in _NO_COLUMNS.items() if name in kind.typeName())
+            raise PipelineError(f"derive {table}: column {path} is of type {kind.typeName()}: {why}")
+
+
+def _types(path: str, kind: DataType) -> Iterator[tuple[str, DataType]]:
+    """A type and those within it, each with where it is."""
+    yield path, kind
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            yield from _types(f"{path}.{field.name}" if path else field.name, field.dataType)
+    elif isinstance(kind, ArrayType):
+        yield from _types(path, kind.elementType)
+    elif isinstance(kind, MapType):
+        yield from _types(path, kind.keyType)
+        yield from _types(path, kind.valueType)
 
 
 def replace(frame: DataFrame, one: Replacing) -> Replaced | None:

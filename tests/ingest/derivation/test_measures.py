@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from distributary.ingest.derivation.measures import NotMergeable, group_of, measure
+from distributary.ingest.derivation.measures import NotMergeable, group_of, measure, require_lasting
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,7 @@ def test_what_is_worked_out_of_states_has_columns_for_them() -> None:
         ("max_by(level)", "max_by(value, order)"),
         ("count(distinct a, b)", "struct(a, b)"),
         ("sum(distinct a)", "for count alone"),
+        ("approx_count_distinct(a, 0.01)", "how exact it is cannot be chosen"),
     ],
 )
 def test_what_nobody_could_add_to_is_refused(text: str, why: str) -> None:
@@ -56,3 +57,19 @@ def test_groups_are_called_as_their_column_or_as_they_say() -> None:
     assert group_of("date(kafka_ts) AS day") == ("day", "date(kafka_ts)")
     with pytest.raises(NotMergeable, match="give what is no column a name"):
         group_of("date(kafka_ts)")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["count_if(at > now())", "at > current_timestamp - INTERVAL 7 DAYS", "rand ( ) < 0.1", "Current_Date"],
+)
+def test_what_is_another_value_tomorrow_is_refused(text: str) -> None:
+    with pytest.raises(NotMergeable, match="another value each time"):
+        require_lasting(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["now = 'now()'", "`current_date` = 1", "unix_timestamp(at) > 5", "current_dates", "max(at)"]
+)
+def test_what_only_looks_like_that_is_not(text: str) -> None:
+    require_lasting(text)

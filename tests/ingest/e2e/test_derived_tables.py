@@ -15,6 +15,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.test_upkeep import kept_up
 
 from distributary.errors import ConfigError, PipelineError
+from distributary.ingest.derived.in_runs import DerivedInRuns
 from distributary.ingest.derived.refresh import Refreshed, derive
 from distributary.ingest.erasure.erase import MADE_OF_OTHERS, Wanted, erase
 from distributary.ingest.tables.log import entry
@@ -171,6 +172,10 @@ def test_tables_of_tables_are_made_in_their_order_by_sql_and_by_functions(
         if hasattr(kit.truth.records, "__len__")
         else True
     )
+    for game in range(3):
+        name = kit.folder_of(game).replace("silver", "gold").replace("events", "name")
+        (one,) = rows(kit, name).to_pylist()
+        assert one["n"] == rows(kit, kit.folder_of(game)).num_rows
     # Of an OPTIMIZE nothing follows.
     kept_up(kit)
     assert how(derive(kit.settings, kit.spark)) == ["current"] * 5
@@ -215,6 +220,29 @@ def test_one_that_fails_keeps_none_of_the_others_and_is_told_at_the_end(kit: Pip
     kit.assert_clean()
     with pytest.raises(ConfigError, match="the settings derive no such table"):
         derive(kit.settings, kit.spark, ["gold_nothing"])
+
+
+def test_a_function_that_fails_ends_no_run_and_what_went_by_is_forgotten(
+    kit: PipelineKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (kit.folder / "our_failing_tables.py").write_text("def fails(spark, tables):\n    return {}['x']\n")
+    monkeypatch.syspath_prepend(str(kit.folder))
+    bad = {"table": "gold_bad", "inputs": ["ledger_batches"], "python": "our_failing_tables:fails"}
+    kit.configured(derive=[{**bad, "every_seconds": 0}, PLAYERS], limits={"batch_rows": 60})
+    kit.simulate(1, games=1)
+    with pytest.raises(PipelineError, match=r"1 derived tables are not current: gold_bad: .*KeyError"):
+        kit.run()
+    assert_players(kit, 0)
+    kit.configured(derive=[PLAYERS])
+    runs = DerivedInRuns(kit.settings, kit.spark)
+    ledger = kit.root / "ledger_batches"
+    ledger.rename(kit.folder / "away")
+    assert len(runs.finish()) == 1
+    (kit.folder / "away").rename(ledger)
+    assert runs.finish() == []
+    runs.check()
+    # Who is told to stop begins no other table.
+    assert derive(kit.settings, kit.spark, stopped=lambda: True) == []
 
 
 def test_what_others_made_is_left_alone(kit: PipelineKit) -> None:
