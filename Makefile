@@ -30,7 +30,7 @@ COMPILE := uv pip compile --universal --python-version 3.10 --generate-hashes --
 export PYTHON OTHER OTHER_SPARK
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo drill test test-heavy test-heavy-part test-python test-spark test-other test-compat test-stores test-cluster test-s3 test-s3-part lint types format bench bench-codecs bench-storage bench-tables stack-up stack-down build lock changelog clean
+.PHONY: help setup demo drill examples test test-heavy test-heavy-part test-python test-spark test-other test-compat test-stores test-cluster test-s3 test-s3-part lint types format bench bench-codecs bench-storage bench-tables bench-pipelines stack-up stack-down build lock changelog clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ demo: setup $(WITH_S3) ## Run the pipeline on simulated, evolving games with a r
 
 drill: setup $(CLASSES) ## Harm pipelines on a real broker and registry in every way we know, and prove that nothing is lost or twice (ARGS="--list")
 	$(BIN)/python -m drills $(ARGS)
+
+examples: setup $(CLASSES) ## Play the examples, each held against a recomputation by other means (ARGS="keyed_json")
+	$(BIN)/python -m examples $(ARGS)
 
 test: setup $(CLASSES) $(S3) ## Run the tests (TESTS= names some, ARGS= adds pytest options)
 	$(PYTEST) $(if $(filter tests,$(TESTS)),-m "not heavy and not cluster") $(TESTS) $(ARGS)
@@ -103,6 +106,9 @@ bench-storage: setup $(S3) ## Measure tables in a store that speaks S3, near and
 
 bench-tables: setup ## Measure tables with one row a key, partitions and upkeep beside what is written by hand, and write benchmarks/results/tables.json
 	$(BIN)/python benchmarks/bench_tables.py $(ARGS)
+
+bench-pipelines: setup ## Measure what tables of tables, records kept as they came and expectations cost, and write benchmarks/results/pipelines.json
+	$(BIN)/python benchmarks/bench_pipelines.py $(ARGS)
 
 stack-up: setup $(WITH_S3) ## Start the local Kafka broker and schema registry (ARGS="--s3": and a store)
 	$(BIN)/distributary stack up $(ARGS)

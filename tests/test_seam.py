@@ -21,6 +21,7 @@ _LOCK = "a lock on a POSIX file system, which no store has"
 MAY_TOUCH_FILES: Mapping[str, str] = {
     "catalog/metastore.py": "the folder of a metastore, which Spark's own has on this machine",
     "settings/yaml_file.py": "the settings file that a user names",
+    "settings/filling_in/outside.py": "files of secrets that a user names, as an orchestrator puts them on this machine",
     "spark/artifact_list.py": _MACHINE,
     "spark/artifacts.py": _MACHINE,
     "spark/class_archive.py": _MACHINE,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
-from itertools import takewhile
+from itertools import groupby
 from typing import Literal, TypeAlias
 
 from deltalake.exceptions import DeltaError
@@ -36,6 +37,9 @@ from distributary.ingest.tables.log import entry_tag, newest_version
 from distributary.ingest.tables.log_checkpoint import Committed, LogCheckpoints
 from distributary.ingest.tables.state_by_spark import spark_schema
 from distributary.values import without_logins
+
+# Each job of Spark's waits for the driver for longer than it takes, where what was added is little.
+_THREADS = 4
 
 # Others may change a table while its rows are worked out.
 _ATTEMPTS = 3
@@ -98,9 +102,16 @@ def derive(
         OWNER: settings.name,
         LOG_RETENTION: log_retention(settings.sink.log_retention_days),
     }
-    with closing(LogCheckpoints()) as checkpoints:
+    with closing(LogCheckpoints()) as checkpoints, ThreadPoolExecutor(_THREADS) as pool:
         round_ = _Round(root, spark, every, versions, properties, checkpoints, whole)
-        return [round_.refresh(one) for one in takewhile(lambda _: not stopped(), chosen)]
+
+        def refreshed(one: Instance) -> Refreshed | None:
+            return None if stopped() else round_.refresh(one)
+
+        # Those of one rule are of each other in no way.
+        rules = groupby(chosen, lambda one: one.rule.table)
+        found = [done for _, alike in rules for done in pool.map(refreshed, alike)]
+        return [done for done in found if done is not None]
 
 
 def _require_own_name(one: Instance, every: Sequence[Instance]) -> None:

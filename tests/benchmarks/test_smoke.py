@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.heavy
 @pytest.mark.spark
 @pytest.mark.stack
-@pytest.mark.parametrize("name", ["bench_demux", "bench_codecs", "bench_tables"])
+@pytest.mark.parametrize("name", ["bench_demux", "bench_codecs", "bench_tables", "bench_pipelines"])
 def test_a_benchmark_comes_to_its_end(name: str) -> None:
     command = [sys.executable, f"benchmarks/{name}.py", "--smoke"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=900, check=False)

@@ -116,6 +116,7 @@ def test_a_lost_file_of_a_decided_batch_is_written_again(
     assert_whole(kit, "raw")
 
 
+@pytest.mark.heavy
 def test_each_topic_has_a_table_of_its_own_where_the_name_says_so(
     kit: PipelineKit, make_topic: Callable[[int], str]
 ) -> None:
@@ -157,6 +158,7 @@ def test_without_it_nothing_is_kept_and_quarantined_records_have_no_headers(kit:
     assert not verify(kit.settings).differences
 
 
+@pytest.mark.heavy
 def test_a_new_checkpoint_goes_on_where_the_table_ends_though_others_lack_a_batch(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:
@@ -207,6 +209,7 @@ def test_what_is_erased_by_its_content_does_not_go_with_keeping_all(kit: Pipelin
         _ = kit.configured(bronze={}, erased=["player = 'ann'"]).settings
 
 
+@pytest.mark.heavy
 def test_records_whose_rows_are_erased_are_kept_no_more(kit: PipelineKit) -> None:
     kit.configured(bronze={})
     schema = registered(kit)

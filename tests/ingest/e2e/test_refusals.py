@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import CheckpointMismatch, LeaseHeld
 from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.commit_log.entry_json import FORMAT
 from distributary.ingest.commit_log.reading import entry_path
 from distributary.ingest.progress import Silent
 from distributary.producer_sim.demo.background_run import BackgroundRun
@@ -83,8 +85,8 @@ DAMAGES: dict[str, tuple[Callable[[Checkpoint], object], str]] = {
         r"log/0000000003\.json was cut off or edited",
     ),
     "a newer format": (
-        lambda it: entry(it, 3).write_text('{"format": 3}'),
-        r"log/0000000003\.json has format 3, and this version of distributary reads up to 2",
+        lambda it: entry(it, 3).write_text(json.dumps({"format": FORMAT + 1})),
+        rf"log/0000000003\.json has format {FORMAT + 1}, and this version of distributary reads up to {FORMAT}",
     ),
 }
 
