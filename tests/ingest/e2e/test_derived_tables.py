@@ -119,6 +119,7 @@ def test_an_aggregate_reads_what_was_added_alone(kit: PipelineKit) -> None:
     assert_players(kit, 0)
 
 
+@pytest.mark.folder
 def test_rows_that_were_deleted_by_others_count_no_more(kit: PipelineKit) -> None:
     kit.configured(derive=[PLAYERS])
     kit.simulate(1, games=1)
@@ -185,6 +186,7 @@ def test_tables_of_tables_are_made_in_their_order_by_sql_and_by_functions(
     assert rows(kit, "gold_busiest").to_pylist() == expected
 
 
+@pytest.mark.folder
 def test_it_is_killed_between_files_and_entry_and_nothing_counts_twice(kit: PipelineKit) -> None:
     kit.configured(derive=[PLAYERS])
     kit.simulate(1, games=1)
@@ -222,6 +224,7 @@ def test_one_that_fails_keeps_none_of_the_others_and_is_told_at_the_end(kit: Pip
         derive(kit.settings, kit.spark, ["gold_nothing"])
 
 
+@pytest.mark.folder
 def test_a_function_that_fails_ends_no_run_and_what_went_by_is_forgotten(
     kit: PipelineKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +248,7 @@ def test_a_function_that_fails_ends_no_run_and_what_went_by_is_forgotten(
     assert derive(kit.settings, kit.spark, stopped=lambda: True) == []
 
 
+@pytest.mark.folder
 def test_what_others_made_is_left_alone(kit: PipelineKit) -> None:
     kit.simulate(1, games=1)
     kit.run()
@@ -265,6 +269,7 @@ def test_what_others_made_is_left_alone(kit: PipelineKit) -> None:
     assert rows(kit, "gold_mine").num_rows == 3
 
 
+@pytest.mark.folder
 def test_other_settings_make_it_anew_with_other_columns(kit: PipelineKit) -> None:
     kit.configured(derive=[PLAYERS])
     kit.simulate(1, games=1)
@@ -288,6 +293,7 @@ def test_other_settings_make_it_anew_with_other_columns(kit: PipelineKit) -> Non
     assert json.loads(told[0]["distributary.derived"])["inputs"].keys() == {kit.folder_of(0)}
 
 
+@pytest.mark.folder
 def test_a_run_makes_them_current_after_some_batches(kit: PipelineKit, fail_at: Callable[..., None]) -> None:
     kit.configured(derive=[{**PLAYERS, "every_batches": 2}], limits={"batch_rows": 60})
     kit.simulate(1, games=1, events=300)
