@@ -21,6 +21,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/columns.md"
 
 # What its settings do is in `make test` without the page.
 @pytest.mark.heavy
+@pytest.mark.checkpoint_folder
 def test_the_pages_settings_and_commands_do_what_it_says(
     kit: PipelineKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
