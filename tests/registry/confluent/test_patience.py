@@ -167,7 +167,8 @@ def test_a_key_that_no_answer_comes_for_keeps_none_of_the_others_from_theirs(
     assert all(isinstance(answers[key], RegistryFault) for key in hanging)
     assert [answers[key] for key in fine] == list(fine)
     # A round ends with the first that nothing comes for; those that failed are behind all others in the next.
-    assert max(map(asked.index, fine)) < 40
+    # Threads beside each other may be a question ahead of the one that was handed out before theirs.
+    assert max(map(asked.index, fine)) < 40 + patience.THREADS
 
 
 def test_credentials_that_are_refused_for_one_key_are_that_keys_trouble_where_they_see_others() -> None:
