@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _SPEC = "https://openlineage.io/spec"
 
-_PRODUCER = f"https://pypi.org/project/distributary/{__version__}"
+_PRODUCER = f"urn:distributary:{__version__}"
 
 # Two words of one store's, of which the specification has one.
 _SCHEMES = {"s3a": "s3", "abfs": "abfss"}
