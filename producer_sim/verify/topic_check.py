@@ -46,10 +46,10 @@ def topics_now(settings: Settings, spark: SparkSession | None = None) -> TopicsN
     source = settings.source
     with open_source(settings, spark) as channels:
         # The beginnings first: what Kafka deletes meanwhile is no record that was left out.
-        earliest = kafka.earliest_offsets()
-        begins = begins_now(source.starting_offsets, kafka, earliest)
-        until, by_time = last_offsets(source.until, kafka), isinstance(source.until, datetime)
-        return TopicsNow(kafka.topic_ids(), earliest, kafka.end_offsets(), begins, until, by_time)
+        earliest = channels.earliest_offsets()
+        begins = begins_now(source.starting_offsets, channels, earliest)
+        until, by_time = last_offsets(source.until, channels), isinstance(source.until, datetime)
+        return TopicsNow(channels.topic_ids(), earliest, channels.end_offsets(), begins, until, by_time)
 
 
 def check_topics(topics: TopicsNow, ledger: Sequence[Batch], log: LogNow | None) -> Iterator[Difference]:
