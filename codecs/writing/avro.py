@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from fastavro import parse_schema, schemaless_writer
+from fastavro.schema import SchemaParseException
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -127,7 +128,7 @@ def encoder(schema: Schema) -> Callable[[Any], bytes]:
         for text in schema.imports.values():
             parse_schema(json.loads(text), named_schemas=named)
         parsed = parse_schema(json.loads(schema.text), named_schemas=named)
-    except Exception as error:
+    except (SchemaParseException, ValueError, TypeError, KeyError) as error:
         raise BadSchema(f"schema {schema.id} is no Avro schema: {type(error).__name__}") from None
     return partial(_encoded, parsed, named)
 
@@ -193,8 +194,9 @@ def _member(value: Any, node: list[Node], named: Mapping[str, Any], where: str) 
 
 def _chosen(branch: Node, datum: Any) -> Any:
     """The datum as the library takes it for a branch that was chosen already."""
-    is_record = isinstance(branch, dict) and branch["type"] == "record"
-    return (branch["name"] if is_record else branch, datum)
+    if isinstance(branch, str):
+        return (branch, datum)
+    return (branch.get("name", branch["type"]), datum)
 
 
 def _plain(value: Any) -> Any:

@@ -249,7 +249,7 @@ def _fill_one(message: Any, value: Any, where: str) -> None:
         micros = micros_of(value)
         message.seconds, message.nanos = micros // 1_000_000, micros % 1_000_000 * 1000
     elif kind.full_name == "google.protobuf.Duration":
-        message.FromTimedelta(value)
+        message.FromMicroseconds(value)
     elif kind.full_name in _WRAPPERS:
         message.value = _scalar(kind.fields_by_name["value"], value, where)
     elif kind.fields:
