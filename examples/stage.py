@@ -78,7 +78,7 @@ class Stage:
 
     def make_topic(self, name: str, partitions: int = 2, *, compacted: bool = False) -> None:
         """Make an empty topic, which keeps the newest record of each key if it is to be `compacted`."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 3})
         policy = {"cleanup.policy": "compact"} if compacted else {}
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=policy)
         admin.create_topics([topic])[name].result()
@@ -99,13 +99,13 @@ class Stage:
         finally:
             consumer.close()
 
-    def table(self, name: str) -> DeltaTable:
-        """A table of the example's lake."""
-        return DeltaTable(str(self.folder / "lake" / name))
+    def table(self, name: str, lake: str = "lake") -> DeltaTable:
+        """A table of the example's lake, or of another one of its folders."""
+        return DeltaTable(str(self.folder / lake / name))
 
-    def rows(self, name: str) -> pa.Table:
+    def rows(self, name: str, lake: str = "lake") -> pa.Table:
         """All its rows, those that are marked as gone left out."""
-        found = QueryBuilder().register("rows", self.table(name)).execute("SELECT * FROM rows")
+        found = QueryBuilder().register("rows", self.table(name, lake)).execute("SELECT * FROM rows")
         return pa.table(found.read_all() if hasattr(found, "read_all") else found)
 
 

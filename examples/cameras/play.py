@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow.parquet
 from examples.stage import Sent, Stage, jsons, require, require_same
 
-TOPIC, COUNTS = "cameras", "sightings-by-hour"
+TOPIC, COUNTS = "cameras", "sightings_by_hour"
 
 _BEGIN = datetime(2026, 11, 1, 6, tzinfo=timezone.utc)
 
@@ -40,7 +40,7 @@ def records(seed: int, count: int, *, first_hour: int) -> Iterator[dict[str, Any
                     "kind": dice.choice(["phone", "car", "watch"]),
                     "signal": dice.randrange(-100, -30),
                 }
-                for _ in range(dice.randrange(5))
+                for _ in range(dice.randrange(10))
             },
         }
 
@@ -67,7 +67,7 @@ def play(stage: Stage) -> str:
     _require_hours("the topic", newest(stage.sent(COUNTS)), hours)
     busy = {key: value for key, value in hours.items() if value[0] > 1_000}
     require(bool(busy), "no hour was busy")
-    report = stage.rows("report_busy_hours").to_pylist()
+    report = stage.rows("busy_hours", lake="report").to_pylist()
     _require_hours("the report", {_key(row): (row["sightings"], row["devices"]) for row in report}, busy)
     stage.distributary("verify", "pipeline.yaml")
     stage.distributary("verify", "report.yaml")
