@@ -114,10 +114,11 @@ def _partition(consumer: Consumer, topic: str, number: int) -> Iterator[Sent]:
     consumer.assign([TopicPartition(topic, number, first)])
     while first < end:
         message = consumer.poll(30)
-        if message is not None and message.error() and message.error().code() == KafkaError._PARTITION_EOF:
+        error = None if message is None else message.error()
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:
             # Behind the last record there are only the ends of transactions.
             return
-        if message is None or message.error():
+        if message is None or error is not None:
             raise CheckFailed(f"{topic}/{number} cannot be read from offset {first}")
         offset = message.offset()
         assert offset is not None

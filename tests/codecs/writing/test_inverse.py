@@ -59,10 +59,14 @@ def kinds(
     """A type with its values; with `nulls` within arrays and maps too, and as the whole of them."""
     what = draw(st.sampled_from(["plain", "array", "map", "struct"] if depth else ["plain"]))
     if what == "plain":
-        return draw(st.sampled_from(plain))
+        found: tuple[T.DataType, st.SearchStrategy[Any]] = draw(st.sampled_from(plain))
+        return found
     if what == "struct":
         fields = draw(st.lists(kinds(plain, nulls=nulls, depth=depth - 1), min_size=1, max_size=3))
-        return _structs(draw, [_field(one, nulls=nulls) for one in fields])
+        both: tuple[T.DataType, st.SearchStrategy[Any]] = _structs(
+            draw, [_field(one, nulls=nulls) for one in fields]
+        )
+        return both
     one = draw(
         kinds(plain, nulls=nulls, depth=0) if not nulls else kinds(plain, nulls=nulls, depth=depth - 1)
     )

@@ -113,7 +113,7 @@ def test_a_topic_has_what_changed_and_no_more(kit: PipelineKit) -> None:
 
 def test_rows_that_went_are_records_without_a_value(kit: PipelineKit) -> None:
     topic = Topic(kit, "some")
-    rule = {
+    rule: dict[str, Any] = {
         "table": "gold_some",
         "inputs": [kit.folder_of(0)],
         "sql": f"FROM {kit.folder_of(0)} SELECT kafka_partition AS p, kafka_offset AS o, device WHERE kafka_offset < 9",
@@ -219,7 +219,7 @@ def test_a_table_that_is_looked_up_in_counts_as_it_is_and_has_all_made_again_whe
     csv, delta = kit.folder / "devices.csv", kit.folder / "devices"
     csv.write_text("device,code\n" + "".join(f'"{name}",0{place}\n' for place, name in enumerate(devices)))
     write_deltalake(str(delta), pa.table({"device": devices, "kind": ["old"] * len(devices)}))
-    rule = {
+    rule: dict[str, Any] = {
         "table": "gold_devices",
         "inputs": [kit.folder_of(0)],
         "static": {"codes": {"path": str(csv)}, "kinds": {"path": str(delta)}},
