@@ -50,7 +50,7 @@ class ToKafka(Group):
     """A topic that has the newest row of each key."""
 
     topic: Name
-    """The topic. It must be there, and should be compacted (`cleanup.policy=compact`); nothing else is to write into it. With `debug_suffix` it is the one with that behind its name."""
+    """The topic. It must be there, and should be compacted (`cleanup.policy=compact`); nothing else is to write into it. `{entity}` in it is the entity."""
     keys: tuple[Name, ...] = ()
     """The columns that tell rows apart: the key of each record is a JSON object of them. By default what an aggregate groups by."""
     format: Name = JSON_TEXT
@@ -74,7 +74,7 @@ class ToFiles(Group):
     """Parquet files of each version of the table."""
 
     path: SomePlace
-    """The folder, outside of `sink.root`; a path, or a URL as for `sink.root`. With `debug_suffix` it is the one with that behind its name."""
+    """The folder, outside of `sink.root`; a path, or a URL as for `sink.root`; each table has a folder of its name in it."""
 
 
 class BesideTable(Group):

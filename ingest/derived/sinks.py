@@ -28,7 +28,6 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
-from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.log import newest_version
 from distributary.registry.confluent.options import RegistryAccess
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -41,8 +40,7 @@ _WAY = "1"
 class Outside:
     """What is beside a pipeline's tables, as its settings have it.
 
-    marks   the checkpoint
-    suffix  what is put behind the names of all that a trial writes to
+    marks  the checkpoint
     """
 
     pipeline: str = ""
@@ -50,7 +48,6 @@ class Outside:
     kafka: Mapping[str, str] = field(default_factory=dict)
     registry: RegistryAccess | None = None
     marks: Files | None = None
-    suffix: str = ""
 
     @classmethod
     def of(cls, settings: Settings) -> Outside:
@@ -61,7 +58,6 @@ class Outside:
             settings.source.kafka,
             settings.registry,
             open_files(settings.checkpoint, settings.storage),
-            settings.debug_suffix or "",
         )
 
 
@@ -99,7 +95,7 @@ def _read(place: Files, version: int) -> Snapshot:
 
 
 def _to_files(spark: SparkSession, table: str, place: Files, to: ToFiles, outside: Outside) -> int:
-    root = open_files(Place.parse(f"{to.path}{outside.suffix}"), outside.storage)
+    root = open_files(to.path, outside.storage)
     return to_files.put(spark, _now(place), root.below(table))
 
 
@@ -138,11 +134,12 @@ class _Sending:
 
     def _topic(self) -> Topic:
         outside = self.outside
-        sender = f"distributary-{outside.pipeline}-{self.one.table}{outside.suffix}"
+        # A trial of the same pipeline sends elsewhere, and takes over from nobody.
+        sender = f"distributary-{outside.pipeline}-{self.one.table}-{self._name()}"
         return Topic(self._name(), {**outside.kafka, **self.to.kafka}, sender)
 
     def _name(self) -> str:
-        return f"{self.one.filled(self.to.topic)}{self.outside.suffix}"
+        return self.one.filled(self.to.topic)
 
     def _keys(self) -> Sequence[str]:
         rule = self.one.rule.aggregate
@@ -184,7 +181,7 @@ class _Sending:
         return changed.select(changed["key"].cast("binary"), value.cast("binary").alias("value"))
 
     def _encoded(self, changed: DataFrame) -> Column:
-        wanted = Written(self.to.format, f"{self._subject()}{self.outside.suffix}")
+        wanted = Written(self.to.format, self._subject())
         if self.outside.registry is None or self.outside.registry.url is None:
             raise PipelineError(
                 f"sink.kafka.format is {self.to.format}, which takes a registry; write registry.url"
