@@ -56,6 +56,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "broken_payloads changes_between",
         "avro json protobuf",
         "jsonschema mixed notebook syntax envelope",
+        "writing",
     ),
     "codecs/avro": (
         "types",
