@@ -18,7 +18,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.errors import CheckpointMismatch, NewerFormat
-from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.landing.numbers import Landed
 
 ENTRIES, SEGMENTS = "entries", "segments"
@@ -116,7 +115,7 @@ def opened(data: Any, path: str) -> pq.ParquetFile:
         found = pq.ParquetFile(data)
     except pa.ArrowInvalid:
         raise _damaged(path) from None
-    require_readable(path, int((found.schema_arrow.metadata or {}).get(b"format", b"0")), FORMAT)
+    _require_readable(path, int((found.schema_arrow.metadata or {}).get(b"format", b"0")))
     return found
 
 
@@ -134,12 +133,20 @@ def _bytes(value: dict[str, Any]) -> bytes:
 def _value(data: bytes, path: str) -> dict[str, Any]:
     try:
         value: dict[str, Any] = dict(json.loads(data))
-        require_readable(path, value["format"], FORMAT)
+        _require_readable(path, int(value["format"]))
     except NewerFormat:
         raise
     except (ValueError, TypeError, KeyError):
         raise _damaged(path) from None
     return value
+
+
+def _require_readable(path: str, found: int) -> None:
+    if found > FORMAT:
+        raise NewerFormat(
+            f"{path} has format {found}, and this version of distributary reads up to {FORMAT}: a newer version wrote it. Leave it as it "
+            "is, and use the version that made it, or a later one"
+        )
 
 
 def _damaged(path: str) -> CheckpointMismatch:

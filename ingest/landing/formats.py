@@ -43,7 +43,9 @@ def documents(pieces: Iterable[bytes]) -> Iterator[Rows]:
     for piece in pieces:
         whole += piece
         if len(whole) > _LARGEST_DOCUMENTS:
-            raise Damaged("its documents take more than 1 GiB together, which no worker holds; write smaller files")
+            raise Damaged(
+                "its documents take more than 1 GiB together, which no worker holds; write smaller files"
+            )
     # Bytes that are no UTF-8 stay what they were, for the decoder to refuse their record alone.
     found = whole.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
     row, held = 0, list[bytes | None]()
@@ -84,7 +86,10 @@ def _lines(pieces: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
             yield row, [line.removesuffix(b"\r") for line in found[at : at + _ROWS]]
             row += len(found[at : at + _ROWS])
     if rest:
-        yield row, [rest.removeprefix(codecs.BOM_UTF8).removesuffix(b"\r") if begins else rest.removesuffix(b"\r")]
+        yield (
+            row,
+            [rest.removeprefix(codecs.BOM_UTF8).removesuffix(b"\r") if begins else rest.removesuffix(b"\r")],
+        )
 
 
 def _as_object(line: bytes) -> bytes:

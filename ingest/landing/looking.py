@@ -62,8 +62,8 @@ class Looking:
     def __post_init__(self) -> None:
         self._wanted = None if self.chosen.glob is None else as_regex(self.chosen.glob)
 
-    def look(self, read: int) -> None:
-        """Register what is new. `read` is the number before which all files were read.
+    def look(self, read: int | None) -> None:
+        """Register what is new. `read` is the number before which all files were given to batches; where nobody knows, what changed is left.
 
         Raises Rewritten where one of them has other content and that is to fail, OSError where the folder cannot be listed.
         """
@@ -72,7 +72,9 @@ class Looking:
         while part := list(islice(listed, _AT_ONCE)):
             new = self._not_known(list(filter(self._is_wanted, part)))
             for at in range(0, len(new), _AN_ENTRY):
-                self._register(sorted(new[at : at + _AN_ENTRY], key=lambda one: (one.modified, one.path)), read)
+                self._register(
+                    sorted(new[at : at + _AN_ENTRY], key=lambda one: (one.modified, one.path)), read
+                )
         self.register.bring_together()
 
     @cached_property
@@ -100,7 +102,7 @@ class Looking:
             or (number >= 0 and state != state_of(one.size, one.tag))
         ]
 
-    def _register(self, infos: Sequence[Info], read: int) -> None:
+    def _register(self, infos: Sequence[Info], read: int | None) -> None:
         """Register these files; those that another run registers meanwhile are none of ours."""
         known = self._identities(infos)
         while infos:
@@ -110,24 +112,33 @@ class Looking:
                 return
             infos = self._not_known(infos)
 
-    def _judged(self, infos: Sequence[Info], known: dict[str, str], read: int) -> Iterator[Landed]:
+    def _judged(self, infos: Sequence[Info], known: dict[str, str], read: int | None) -> Iterator[Landed]:
         number, here = self.register.next_number, dict[str, int]()
         for info in infos:
-            found = self._judge(Landed(number, info.path, info.size, info.modified, info.tag, known[info.path]), here, read)
+            file = Landed(number, info.path, info.size, info.modified, info.tag, known[info.path])
+            found = self._judge(file, here, read)
+            if found is None:
+                continue
             number += found.is_numbered
             if found.kind == "new":
                 here[found.identity] = found.number
             yield found
 
-    def _judge(self, file: Landed, here: dict[str, int], read: int) -> Landed:
+    def _judge(self, file: Landed, here: dict[str, int], read: int | None) -> Landed | None:
+        """What becomes of a file; None where that is to be seen later."""
+        if file.identity in here:
+            return replace(file, number=here[file.identity], kind="same")
         same = self.register.contents.get(digest(file.identity))
-        if same is not None or file.identity in here:
-            return replace(file, number=here[file.identity] if same is None else same[0], kind="same")
-        before = self.register.paths.get(digest(file.path))
+        before = same or self.register.paths.get(digest(file.path))
         if before is None:
             return file
+        if read is None:
+            return None
+        # One that was not read yet is read from where it is now, as it is now.
         if before[0] >= read:
             return replace(file, instead_of=before[0])
+        if same is not None:
+            return replace(file, number=same[0], kind="same")
         if self.chosen.on_rewrite == "fail":
             raise Rewritten(
                 f"{self.folder}/{file.path} was read as file {before[0]} and has other content now. Put back what it was, move what is new to "
@@ -139,7 +150,8 @@ class Looking:
         """What each file is known by; none of those that went away meanwhile."""
         if self._by != "content":
             return {
-                one.path: f"{one.size} {one.tag}" + (f" {one.path}" if self._by == "path" else "") for one in infos
+                one.path: f"{one.size} {one.tag}" + (f" {one.path}" if self._by == "path" else "")
+                for one in infos
             }
         with ThreadPoolExecutor(_THREADS_IN_STORES if self.folder.remote else 1) as pool:
             found = zip(infos, pool.map(self._content, infos), strict=True)
@@ -157,8 +169,14 @@ class Looking:
 
     def _tell(self, files: Sequence[Landed]) -> None:
         for kind, what in (
-            ("same", "files have the content of others that are known, as renamed ones have, and are not read again"),
-            ("rewritten", "files were read and have other content now: they are not read, and quarantine names them"),
+            (
+                "same",
+                "files have the content of others that are known, as renamed ones have, and are not read again",
+            ),
+            (
+                "rewritten",
+                "files were read and have other content now: they are not read, and quarantine names them",
+            ),
         ):
             paths = [one.path for one in files if one.kind == kind]
             if paths:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -104,25 +105,26 @@ def rows_of(landing: Landing, file: Landed) -> Iterator[pa.RecordBatch]:
                 yield _batch(landing, file, first, values)
     except Damaged as error:
         yield _telling(landing, file, row, "file_damaged", str(error))
-    if file.size > _WHOLE_BYTES and not _is_as_registered(file, landing.folder.info(file.path)):
+    if file.size > _WHOLE_BYTES and not is_as_registered(file, landing.folder.info(file.path)):
         raise OSError(f"{landing.folder}/{file.path} was written to while it was read")
 
 
-def _opened(folder: Files, file: Landed):  # type: ignore[no-untyped-def]
+def _opened(folder: Files, file: Landed) -> Any:
     """The file to be read; None where it is not as it was registered. Raises FileNotFoundError."""
     if file.size > _WHOLE_BYTES:
         info = folder.info(file.path)
         if info is None:
             raise FileNotFoundError(file.path)
-        return folder.reader(file.path, file.size) if _is_as_registered(file, info) else None
+        return folder.reader(file.path, file.size) if is_as_registered(file, info) else None
     content = folder.read(file.path)
     info = folder.info(file.path)
     if info is None:
         raise FileNotFoundError(file.path)
-    return io.BytesIO(content) if _is_as_registered(file, info) and len(content) == file.size else None
+    return io.BytesIO(content) if is_as_registered(file, info) and len(content) == file.size else None
 
 
-def _is_as_registered(file: Landed, info: Info | None) -> bool:
+def is_as_registered(file: Landed, info: Info | None) -> bool:
+    """Whether a file is what it was when it was registered."""
     return info is not None and (info.size, info.tag) == (file.size, file.tag)
 
 
@@ -138,7 +140,10 @@ def _batch(
     rows = np.array([place for place, value in enumerate(values) if value is not None], np.int64)
     count = len(rows)
     header = pa.StructArray.from_arrays(
-        [pa.repeat(PATH_HEADER, count), pa.array([file.path.encode("utf-8", "surrogateescape")] * count, pa.binary())],
+        [
+            pa.repeat(PATH_HEADER, count),
+            pa.array([file.path.encode("utf-8", "surrogateescape")] * count, pa.binary()),
+        ],
         names=["key", "value"],
     )
     time = pa.scalar(file.modified * 1000 if timed else None, pa.timestamp("us", tz="UTC"))

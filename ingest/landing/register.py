@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.landing import entries
-from distributary.ingest.landing.entries import ENTRIES, SEGMENTS, Segment, entry_path
+from distributary.ingest.landing.entries import SEGMENTS, Segment, entry_path
 from distributary.ingest.landing.known import Known, digest, state_of
 from distributary.ingest.landing.numbers import Landed
 from distributary.ingest.storage.contract import Files
@@ -76,7 +76,9 @@ class Register:
             return self._between(first, end)
 
     def _between(self, first: int, end: int) -> list[Landed]:
-        parts = (self._in_segment(segment, first, end) for segment, has in self._segments if _meet(has, first, end))
+        parts = (
+            self._in_segment(segment, first, end) for segment, has in self._segments if _meet(has, first, end)
+        )
         tail = (one for of in self._entries.values() for one in of)
         found = {
             one.number: one

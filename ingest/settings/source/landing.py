@@ -14,7 +14,9 @@ from distributary.values import Bytes, Group, Name, Seconds, Wrong
 
 def _checked_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
-        raise ValueError("it names a folder and a topic: use letters, digits, dot, _ and -, up to 100 of them")
+        raise ValueError(
+            "it names a folder and a topic: use letters, digits, dot, _ and -, up to 100 of them"
+        )
     return name
 
 
@@ -54,7 +56,10 @@ class FilesSource(Group):
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
         if self.archive_to is not None and self.archive_to.overlaps(self.path):
-            yield ("archive_to",), "what is moved there would land again; choose a place outside of the folder"
+            yield (
+                ("archive_to",),
+                "what is moved there would land again; choose a place outside of the folder",
+            )
         if self.archive_to is None and self.archive_after:
             yield ("archive_after",), "nothing is moved: write where to in archive_to, or leave it out"
 
