@@ -112,6 +112,8 @@ class FileRecords:
 class LandingFolder:
     """A folder that files land in, and the register of it beside the tables."""
 
+    holder = "the register of files"
+
     def __init__(self, folder: Files, root: Files, chosen: FilesSource, *, skips_gone: bool) -> None:
         """Raises CheckpointMismatch for a register that is another folder's, OSError where neither place answers."""
         self.topic = chosen.topic
@@ -157,6 +159,10 @@ class LandingFolder:
         """The first file's: what is gone of files is told when its turn comes."""
         return {self.topic: {0: 0}}
 
+    def beginning(self) -> Positions:
+        """The first file's."""
+        return self.earliest_offsets()
+
     def end_offsets(self) -> Positions:
         """Where the newest file ends, after a look at the folder. Raises what a look raises."""
         self._looking.look(self._given)
@@ -171,11 +177,16 @@ class LandingFolder:
         """Nothing: files are numbered as they are found, not by their times, and settings name none."""
         return {}
 
-    def lag(self, read: Mapping[str, Mapping[int, int]]) -> Positions:
-        """How far it is from where the log is to the newest file's end, gaps and all."""
-        begin = read.get(self.topic, {}).get(0, 0)
-        self._was_given(number_of(begin))
-        return {self.topic: {0: max(0, self.end_offsets()[self.topic][0] - begin)}}
+    def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
+        """How many files are still to be read: of their records nobody knows how many there are."""
+        begin = number_of(read.get(self.topic, {}).get(0, 0))
+        self._was_given(begin)
+        end = (self.end_offsets() if ends is None else ends).get(self.topic, {}).get(0, 0)
+        return {self.topic: {0: max(0, number_of(end) - begin)}}
+
+    def columns(self, ends: Positions | None = None) -> str | None:
+        """Records tell."""
+        return None
 
     def records(
         self,

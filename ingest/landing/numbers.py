@@ -11,7 +11,7 @@ from typing import Literal
 
 _BITS = 32
 
-MOST_ROWS = 2**_BITS
+MOST_ROWS = 1 << _BITS
 """How many rows a file may have."""
 
 Kind = Literal["new", "rewritten", "same"]
@@ -58,4 +58,4 @@ def number_of(offset: int) -> int:
 
 def row_of(offset: int) -> int:
     """The row of an offset in its file."""
-    return offset & (MOST_ROWS - 1)
+    return offset % MOST_ROWS

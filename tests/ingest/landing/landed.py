@@ -11,6 +11,7 @@ from distributary.ingest.landing.reading import Landing, rows_of
 from distributary.ingest.landing.register import Register
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.posix import PosixFiles
 
 
 def looking(files: Files, now: Callable[[], float] | None = None, **chosen: Any) -> Looking:
@@ -36,12 +37,24 @@ def paths(look: Looking) -> list[str]:
     return [one.path for one in registered(look)]
 
 
-def records(files: Files, look: Looking, format: str = "lines", **landing: Any) -> list[tuple[int, bytes]]:
+def records(files: Files, look: Looking, of: str = "lines", **landing: Any) -> list[tuple[int, bytes]]:
     """Each record's offset and value, of all files."""
-    reads = Landing(files.below("landing"), "landing", format, **landing)
+    reads = Landing(files.below("landing"), "landing", of, **landing)
     batches = [batch for file in registered(look) for batch in rows_of(reads, file)]
     return [
         (offset, value)
         for batch in batches
         for offset, value in zip(batch["offset"].to_pylist(), batch["value"].to_pylist(), strict=True)
     ]
+
+
+def register_some(root: str, name: str) -> list[tuple[str]]:
+    """The paths that one process registers beside others."""
+    register, mine = Register(PosixFiles(root), "/landing"), list[tuple[str]]()
+    for number in range(40):
+        path = f"{name}-{number}"
+        while not register.append([Landed(register.next_number, path, 7, 1000, "tag", path)]):
+            continue
+        mine.append((path,))
+        register.bring_together()
+    return mine

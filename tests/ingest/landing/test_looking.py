@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -162,7 +163,7 @@ def test_old_files_are_left_out_unless_they_are_known(folder: PosixFiles) -> Non
     aged(folder, "old", 100)
     aged(folder, "young", 900)
     for now in (1000.0, 2000.0):
-        look = looking(folder, now=lambda now=now: now, ignore_older_than="500 s")
+        look = looking(folder, now=partial(float, now), ignore_older_than="500 s")
         look.look(0)
         assert paths(look) == ["young"]
 

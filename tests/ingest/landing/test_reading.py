@@ -23,11 +23,11 @@ def zstd(data: bytes) -> bytes:
     return bytes(sink.getvalue())
 
 
-def values(format: str, *pieces: bytes) -> tuple[list[tuple[int, bytes]], bool]:
+def values(of: str, *pieces: bytes) -> tuple[list[tuple[int, bytes]], bool]:
     """Rows and values, and whether all could be read."""
     found = list[tuple[int, bytes]]()
     try:
-        for first, batch in FORMATS[format](pieces):
+        for first, batch in FORMATS[of](pieces):
             found += [(first + place, value) for place, value in enumerate(batch) if value is not None]
     except Damaged:
         return found, False

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from tests.contest import contest
+from tests.ingest.landing.landed import register_some
 
 from distributary.errors import CheckpointMismatch, NewerFormat
 from distributary.ingest.landing import register as module
@@ -92,23 +93,10 @@ def test_a_reader_that_stood_still_reads_no_entry_that_came_too_late(tmp_path: P
     assert reader.between(0, 150) == one.between(0, 150)
 
 
-def register_some(place: tuple[str, str]) -> list[str]:
-    """What one process registers beside others."""
-    root, name = place
-    one, mine = opened(PosixFiles(root)), []
-    for number in range(40):
-        path = f"{name}-{number}"
-        while not one.append([file(one.next_number, path)]):
-            continue
-        mine.append(path)
-        one.bring_together()
-    return mine
-
-
 def test_of_several_processes_each_file_gets_one_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = contest(register_some, [(str(tmp_path), name) for name in "abc"])
+    found: list[str] = [path for (path,) in contest(register_some, [(str(tmp_path), name) for name in "abc"])]
     register = opened(PosixFiles(tmp_path))
     assert register.next_number == 120
     assert sorted(one.path for one in register.between(0, 120)) == sorted(found)
@@ -119,10 +107,10 @@ def test_side_by_side_in_one_process_entries_come_together_all_the_same(
 ) -> None:
     monkeypatch.setattr(module, "_TOGETHER", 3)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(register_some, [(str(tmp_path), name) for name in "abcd"]))
+        each = list(pool.map(lambda name: register_some(str(tmp_path), name), "abcd"))
     register = opened(PosixFiles(tmp_path))
     assert sorted(one.path for one in register.between(0, 160)) == sorted(
-        path for paths in found for path in paths
+        path for paths in each for (path,) in paths
     )
 
 
