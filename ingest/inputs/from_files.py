@@ -12,8 +12,9 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from distributary.errors import PipelineError, SetupError
+from distributary.errors import PipelineError
 from distributary.ingest.kafka.offsets import Offsets, Positions
+from distributary.ingest.landing.archiving import move
 from distributary.ingest.landing.looking import Looking
 from distributary.ingest.landing.numbers import Landed, first_offset, number_of, row_of
 from distributary.ingest.landing.reading import Landing, is_as_registered, records
@@ -23,6 +24,8 @@ from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.source.contract import Channels, Reading
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.options import StorageOptions
 
 T = TypeVar("T")
 
@@ -123,6 +126,9 @@ class LandingFolder:
         self._looking = Looking(folder, chosen, self._register)
         # Before which all files were given to batches; nobody knows before the log was asked.
         self._given: int | None = None
+        # Where the newest batch begins, and the one before it.
+        self._begun, self._done = 0, 0
+        self._archive: Files | None = None
 
     def close(self) -> None:
         """Nothing is held."""
@@ -210,6 +216,9 @@ class LandingFolder:
     def batch_end(self, first: int, end: int) -> int:
         """The number behind the files of the next batch, which begins with this one. Raises FilesGone."""
         self._was_given(first)
+        if first > self._begun:
+            self._begun, self._done = first, self._begun
+        self._move_old()
         end = min(end, first + self._chosen.max_files_a_batch)
         files = self._register.between(first, end)
         held = list(accumulate(file.size for file in files))
@@ -218,6 +227,18 @@ class LandingFolder:
         end = self._there(files[:within], min(end, first + within))
         self._was_given(end)
         return end
+
+    def archives_to(self, place: Files) -> None:
+        """Have files moved there once they are old enough, and a batch behind theirs is finished, too: the newest one may be written again."""
+        self._archive = place
+
+    def _move_old(self) -> None:
+        if self._archive is None:
+            return
+        done = [info for number, info in self._looking.old if number < self._done]
+        if done:
+            move(self._folder, self._archive, done)
+            self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
 
     def _there(self, files: Sequence[Landed], end: int) -> int:
         """Where a batch ends whose files are looked at once more: those that changed are registered anew, those that are being written to wait."""
@@ -236,7 +257,7 @@ class LandingFolder:
         return min([end, *waits])
 
     def _changed(self, files: Sequence[Landed]) -> list[Landed]:
-        """Those that are not as they were registered. Raises SetupError where the whole folder is away."""
+        """Those that are not as they were registered."""
         with ThreadPoolExecutor(_THREADS_IN_STORES if self._folder.remote else 1) as pool:
             infos = list(pool.map(lambda file: self._folder.info(file.path), files))
         return [file for file, info in zip(files, infos, strict=True) if not is_as_registered(file, info)]
@@ -258,8 +279,12 @@ class LandingFolder:
 
 
 @contextmanager
-def open_landing(folder: Files, root: Files, source: Source) -> Iterator[LandingFolder]:
-    """The folder that files land in, until the block ends. Raises SetupError where it cannot be listed."""
-    if source.files is None:
-        raise SetupError("source.files names no folder; write its path")
-    yield LandingFolder(folder, root, source.files, skips_gone=source.on_data_loss == "record")
+def open_landing(
+    source: Source, chosen: FilesSource, root: Files, storage: StorageOptions
+) -> Iterator[LandingFolder]:
+    """The folder that files land in, until the block ends. Raises what LandingFolder does."""
+    folder = open_files(chosen.path, storage)
+    found = LandingFolder(folder, root, chosen, skips_gone=source.on_data_loss == "record")
+    if chosen.archive_to is not None:
+        found.archives_to(open_files(chosen.archive_to, storage))
+    yield found

@@ -29,6 +29,6 @@ def open_source(
     if settings.source.delta is not None:
         return open_tables(settings.source.delta, settings.storage)
     if settings.source.files is not None:
-        folder = open_files(settings.source.files.path, settings.storage)
-        return open_landing(folder, open_files(settings.sink.root, settings.storage), settings.source)
+        root = open_files(settings.sink.root, settings.storage)
+        return open_landing(settings.source, settings.source.files, root, settings.storage)
     return open_kafka(settings.source, spark, stop, tell=tell)

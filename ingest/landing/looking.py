@@ -57,6 +57,8 @@ class Looking:
     chosen: FilesSource
     register: Register
     now: Callable[[], float] = time.time
+    # Those that are known and old enough to be archived, each with its number, as the newest look found them.
+    old: list[tuple[int, Info]] = field(default_factory=list, init=False)
     _wanted: re.Pattern[str] | None = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,6 +70,7 @@ class Looking:
         Raises Rewritten where one of them has other content and that is to fail, OSError where the folder cannot be listed.
         """
         self.register.refresh()
+        self.old = []
         listed = self.folder.walk()
         while part := list(islice(listed, _AT_ONCE)):
             new = self._not_known(list(filter(self._is_wanted, part)))
@@ -93,6 +96,7 @@ class Looking:
     def _not_known(self, infos: Sequence[Info]) -> list[Info]:
         numbers, states = self.register.paths.get_all([digest(one.path) for one in infos])
         oldest = 0.0
+        self._note_old(infos, numbers.tolist(), states.tolist())
         if self.chosen.ignore_older_than is not None:
             oldest = (self.now() - self.chosen.ignore_older_than) * 1000
         return [
@@ -101,6 +105,14 @@ class Looking:
             if (number < 0 and one.modified >= oldest)
             or (number >= 0 and state != state_of(one.size, one.tag))
         ]
+
+    def _note_old(self, infos: Sequence[Info], numbers: Sequence[int], states: Sequence[int]) -> None:
+        if self.chosen.archive_to is None:
+            return
+        before = (self.now() - self.chosen.archive_after) * 1000
+        for one, number, state in zip(infos, numbers, states, strict=True):
+            if len(self.old) < _AT_ONCE and number >= 0 and one.modified <= before:
+                self.old += [(number, one)] if state == state_of(one.size, one.tag) else []
 
     def _register(self, infos: Sequence[Info], read: int | None) -> None:
         """Register these files; those that another run registers meanwhile are none of ours."""

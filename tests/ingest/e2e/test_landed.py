@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from tests.ingest.e2e.landing_kit import LandingKit, lines
 
 from distributary.ingest.inputs.from_files import FilesGone
+from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.landing.looking import Rewritten
 
 pytestmark = pytest.mark.spark
@@ -118,8 +119,6 @@ def test_files_that_went_away_before_they_were_read_end_the_run_or_are_told(kit:
 
 def registered_and_not_read(kit: LandingKit) -> None:
     """Have what is there registered, as by a run that died right behind that."""
-    from distributary.ingest.inputs.opening import open_source
-
     with open_source(kit.settings) as channels:
         channels.end_offsets()
 
@@ -188,4 +187,21 @@ def test_other_formats_land(
     kit.land({"a": content})
     kit.run()
     assert sorted(kit.rows()[column].to_pylist()) == expected
+    kit.assert_clean()
+
+
+def test_files_that_were_read_are_archived_once_a_later_batch_is_finished(kit: LandingKit) -> None:
+    kit.configured(source={"files": {"archive_to": "./archive"}})
+    kit.land({"day=1/a.json": lines(range(10))})
+    kit.run()
+    kit.land({"b.json": lines(range(10, 20))})
+    kit.run()
+    kit.land({"c.json": lines(range(20, 30))})
+    kit.run()
+    assert (kit.folder / "archive/day=1/a.json").read_bytes() == lines(range(10))
+    assert kit.landing.info("day=1/a.json") is None
+    assert kit.landing.info("c.json") is not None
+    kit.landing.put("again.json", lines(range(10)))
+    assert kit.run().summary.rows == 0, "it is known, wherever it comes from"
+    assert kit.numbers() == list(range(30))
     kit.assert_clean()
