@@ -38,6 +38,8 @@ _SAMPLE_BYTES = 64 << 20
 
 _MOST_TOLD = 3
 
+_LOOKED_THROUGH = 10_000
+
 
 class FilesGone(PipelineError):
     """Files that were registered went away before they were read."""
@@ -180,8 +182,13 @@ class LandingFolder:
         return self._ends()
 
     def offsets_from(self, milliseconds: int) -> Positions:
-        """Nothing: files are numbered as they are found, not by their times, and settings name none."""
-        return {}
+        """The first file in the order of numbers that was last written to then or later; all of them are looked through, and settings name no time."""
+        for first in range(0, self._register.next_number, _LOOKED_THROUGH):
+            last = min(first + _LOOKED_THROUGH, self._register.next_number)
+            for file in self._register.between(first, last):
+                if file.modified >= milliseconds:
+                    return {self.topic: {0: first_offset(file.number)}}
+        return {self.topic: {}}
 
     def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
         """How many files are still to be read: of their records nobody knows how many there are."""
