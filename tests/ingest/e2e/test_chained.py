@@ -165,13 +165,38 @@ def test_a_table_with_one_row_a_key_is_followed_by_what_became_of_its_rows(kit: 
         kit.simulate(1, games=1, gamers=60)
         kit.run()
         second.run()
-        first, found = kit.rows(second.inputs[0]), second.rows()
-        names = ["gamer_id", "event_id", "kafka_offset"]
-        assert sorted(map(str, found.select(names).to_pylist())) == sorted(
-            map(str, first.select(names).to_pylist())
+        places = f"{kit.root}/{second.inputs[0]}", f"{kit.folder}/gold/{second.inputs[0]}_again"
+        frames = [kit.spark.read.format("delta").load(place) for place in places]
+        first, found = (
+            sorted(map(tuple, frame.select("gamer_id", "event_id", "kafka_offset").collect()))
+            for frame in frames
         )
+        assert found == first
     verdict = verify(second.settings)
     assert not verdict.differences, "\n".join(map(str, verdict.differences))
+
+
+def test_versions_that_the_log_has_no_more_end_a_run_or_are_told_of_in_the_ledger(kit: PipelineKit) -> None:
+    kit.simulate(1, games=1)
+    kit.run()
+    second = Second(kit, 0)
+    read = second.run()
+    for _ in range(2):
+        kit.simulate(1, games=1)
+        kit.run()
+    table = kit.delta(second.inputs[0])
+    table.create_checkpoint()
+    for version in range(table.version()):
+        (kit.root / second.inputs[0] / "_delta_log" / f"{version:020d}.json").unlink()
+    with pytest.raises(CheckpointMismatch, match=rf"Delta has no more of {second.inputs[0]}/0 from offset"):
+        second.run()
+    document = yaml.safe_load(second.file.read_text())
+    document["source"]["on_data_loss"] = "record"
+    second.file.write_text(yaml.safe_dump(document))
+    outcome = run(second.settings, spark=kit.spark)
+    assert [(one.topic, one.before >> 32) for one in outcome.lost] == [(second.inputs[0], table.version())]
+    assert second.rows().num_rows == read + outcome.summary.rows
+    assert outcome.summary.rows
 
 
 def test_a_table_that_was_made_anew_is_refused(kit: PipelineKit, tmp_path: Path) -> None:
