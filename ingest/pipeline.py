@@ -113,7 +113,11 @@ class Pipeline:
         ends = last_offsets(self.settings.source.until, self.channels)
         # What is there now, where no stream of Spark's looks that up.
         once = ends is None and self.settings.trigger.available_now and not self.topics.streams
-        return self.channels.end_offsets() if once else ends
+        if not once:
+            return ends
+        # What became of what was read is told by who knows what was.
+        self.channels.lag(self.run.log.so_far.ends)
+        return self.channels.end_offsets()
 
     def next_range(self) -> Offsets:
         """What comes next before the end that this run has, or before the one that there is now; nothing where that is reached."""

@@ -8,9 +8,11 @@ from contextlib import AbstractContextManager
 from pyspark.sql import SparkSession
 
 from distributary.ingest.inputs.delta.channels import open_tables
+from distributary.ingest.inputs.from_files import open_landing
 from distributary.ingest.inputs.from_kafka import open_kafka
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels, Tell
+from distributary.ingest.storage.opening import open_files
 
 
 def open_source(
@@ -26,4 +28,7 @@ def open_source(
     """
     if settings.source.delta is not None:
         return open_tables(settings.source.delta, settings.storage)
+    if settings.source.files is not None:
+        root = open_files(settings.sink.root, settings.storage)
+        return open_landing(settings.source, settings.source.files, root, settings.storage)
     return open_kafka(settings.source, spark, stop, tell=tell)

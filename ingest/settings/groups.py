@@ -17,6 +17,7 @@ from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options
 from distributary.ingest.settings.source.bounds import Assigned, Begins, Ends
 from distributary.ingest.settings.source.delta import DeltaTables
+from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.settings.source.presets import Preset
 from distributary.ingest.settings.source.topics import Topics, wrong_partitions, wrong_topics
 from distributary.ingest.settings.table_properties import TableProperties
@@ -53,6 +54,8 @@ class Source(Group):
     """What becomes of records that Kafka has no more before they were read, as by the topic's retention: `stop` ends the run, which names them; `record` goes on with the first ones that are there, and tells of those that are lost in the ledger and at the run's end."""
     delta: DeltaTables | None = None
     """Delta tables to read instead of Kafka's topics, such as those that another pipeline writes: `{paths: ./lake/silver_chess_events}`. Records are their rows; the format is `json` then, with the types that the tables have."""
+    files: FilesSource | None = None
+    """Files to read instead of Kafka's topics, as they land in a folder or below a prefix of a bucket: `{path: ./landing}`. The format is `json` then, unless given."""
     headers: bool = True
     """Whether the record header `__value_schema_id` is read, where newer producers name the schema."""
 
@@ -65,12 +68,19 @@ class Source(Group):
             self.__dict__["topics"] = tuple(self.delta.topics())
             if self.delta.starting_version is not None:
                 self.__dict__["starting_offsets"] = self.delta.starting_offsets()
+        if self.files is not None:
+            self.__dict__["topics"] = (self.files.topic,)
         return self
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
         if self.delta is not None:
             yield from self._not_of_tables()
+            if self.files is not None:
+                yield ("files",), "source.delta has tables read; keep one of the two"
+            return
+        if self.files is not None:
+            yield from self._not_of_files()
             return
         for name, there in (("kafka", "bootstrap.servers" in self.kafka), ("topics", bool(self.topics))):
             if not there:
@@ -83,6 +93,18 @@ class Source(Group):
         for name in ("kafka", "topics", "preset", "partitions"):
             if name in self.model_fields_set:
                 yield (name,), "source.delta has tables read, and this is Kafka's; keep one of the two"
+
+    def _not_of_files(self) -> Iterator[Wrong]:
+        for name in ("kafka", "topics", "preset", "partitions"):
+            if name in self.model_fields_set:
+                yield (name,), "source.files has files read, and this is Kafka's; keep one of the two"
+        if self.starting_offsets not in ("earliest", "latest"):
+            yield (
+                ("starting_offsets",),
+                "files begin with those that are there, earliest, or without them, latest; ignore_older_than leaves old ones out",
+            )
+        if self.until is not None:
+            yield ("until",), "files have no such end; leave it out"
 
     def spark_options(self) -> dict[str, str]:
         """The client options as Spark's Kafka source spells them."""

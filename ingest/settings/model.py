@@ -56,11 +56,10 @@ def _checkpoint_has_a_default(schema: dict[str, Any]) -> None:
     schema["required"].remove("checkpoint")
 
 
-def _reads_tables(given: Mapping[str, Any]) -> bool:
+def _reads_no_topics(given: Mapping[str, Any]) -> bool:
     source = given.get("source")
-    return (
-        source.get("delta") if isinstance(source, Mapping) else getattr(source, "delta", None)
-    ) is not None
+    said = source if isinstance(source, Mapping) else getattr(source, "__dict__", {})
+    return any(said.get(name) is not None for name in ("delta", "files"))
 
 
 def _with_key_text(given: Mapping[str, Any], decode: object) -> Mapping[str, Any]:
@@ -188,8 +187,8 @@ class Settings(Group):
             return given
         given = _with_envelope(given)
         name, decode = given.get("name"), given.get("decode") or {}
-        if _reads_tables(given) and isinstance(decode, Mapping):
-            # As which rows are handed on, with the types that their tables say.
+        if _reads_no_topics(given) and isinstance(decode, Mapping):
+            # As which rows are handed on, with the types that their tables say, and what most files hold.
             decode = {"format": "json", **decode}
             given = {**given, "decode": decode}
         if given.get("checkpoint") is None:

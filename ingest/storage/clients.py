@@ -130,6 +130,12 @@ class InStore(ABC, Generic[C]):
         """The names of the files right in a folder, in order: what a store lists has all the rest with it."""
         return (info.name for info in self.list(folder, after))
 
+    def walk(self, folder: str = "") -> Iterator[Info]:
+        """The files in a folder and in all folders below."""
+        yield from self.list(folder)
+        for name in self.folders(folder):
+            yield from self.walk(f"{folder}/{name}".lstrip("/"))
+
     def has_files(self, folder: str = "") -> bool:
         """Whether there is a file right in a folder."""
         return any(True for _ in self.names(folder))

@@ -110,6 +110,13 @@ class Files(Protocol):
         """
         ...
 
+    def walk(self, folder: str = "") -> Iterator[Info]:
+        """The files in a folder and in all folders below, in any order, without holding all of them at once.
+
+        None where there is no such folder. A folder behind a link is not gone into: it may lead back.
+        """
+        ...
+
     def has_files(self, folder: str = "") -> bool:
         """Whether there is a file right in a folder; known at the first one, however many there are."""
         ...

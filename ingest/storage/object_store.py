@@ -146,6 +146,19 @@ class ObjectFiles(InStore["ObjectStore"]):
                 last = name.encode()
                 yield name
 
+    def walk(self, folder: str = "") -> Iterator[Info]:
+        """The files in a folder and in all folders below, by one listing, a page at a time."""
+        above = self._key(folder)
+        with self._told(folder):
+            pages = iter(obstore.list(self._client, above or None, chunk_size=_PAGE))
+        while page := self._next_page(folder, pages):
+            yield from (self._info(one) for one in page if one["path"].startswith(_start(above)))
+
+    def _next_page(self, folder: str, pages: Iterator[Sequence[ObjectMeta]]) -> Sequence[ObjectMeta]:
+        count()
+        with self._told(folder):
+            return next(pages, ())
+
     def _page(self, folder: str, listed: Iterator[ObjectMeta]) -> Sequence[ObjectMeta]:
         with self._told(folder):
             return tuple(islice(listed, _PAGE))

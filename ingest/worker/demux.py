@@ -19,6 +19,7 @@ from distributary.ingest.bronze.rule import ALREADY
 from distributary.ingest.kafka.offset_spans import committed, count_spans, placed
 from distributary.ingest.kafka.portions import any_kept_back
 from distributary.ingest.kafka.records import raw_records
+from distributary.ingest.landing.told import reasons as told_of_files
 from distributary.ingest.pins import Pins, RecordKey, Verdict, numbers_of_records
 from distributary.ingest.worker.gathering import report_row, shipments
 from distributary.ingest.worker.keys import Keys, LookedAt
@@ -162,12 +163,15 @@ class Demultiplexer:
         return rows[~there]
 
     def _of_some_time(self, raw: pa.RecordBatch, rows: Rows) -> Rows:
-        """The rows without those whose time no table holds; a tombstone has no value to be kept for."""
+        """The rows without those whose time no table holds, or that have none since they tell of a file; a tombstone has no value to be kept for."""
         times = raw["ts"]
         if not times.null_count:
             return rows
         lost = ~is_valid(times)[rows] & is_valid(raw["value"])[rows]
-        self._task.quarantine.take(raw, rows[lost], [reasons.TIMESTAMP_OVERFLOW] * int(lost.sum()))
+        told = told_of_files(raw["value"].take(pa.array(rows[lost])))
+        self._task.quarantine.take(
+            raw, rows[lost], [reasons.TIMESTAMP_OVERFLOW if one is None else Verdict(*one) for one in told]
+        )
         return rows[~lost]
 
     def _refuse_headless(self, raw: pa.RecordBatch, frames: Frames, rows: Rows) -> None:

@@ -67,6 +67,9 @@ class MemoryFiles:
     def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
         return (Info(f"{folder}/{name}", 0, "", 0) for name in self.names(folder, after))
 
+    def walk(self, folder: str = "") -> Iterator[Info]:
+        raise NotImplementedError
+
     def names(self, folder: str = "", after: str = "") -> Iterator[str]:
         self.asked["names"] += 1
         names = self._names[folder]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -97,7 +98,22 @@ def of_delta(folder: Path, _: LocalStack) -> World:
     return World(settings_of(folder, delta={"paths": str(place)}), send, remake)
 
 
-@pytest.fixture(params=[of_kafka, of_delta], ids=["kafka", "delta"])
+def of_files(folder: Path, _: LocalStack) -> World:
+    place = folder / "landing"
+    place.mkdir()
+
+    def send(count: int) -> None:
+        for _ in range(count):
+            name = uuid.uuid4().hex
+            (place / name).write_text(f'{{"a": "{name}"}}\n')
+
+    def remake() -> None:
+        shutil.rmtree(folder / "lake/.distributary/landed/landing")
+
+    return World(settings_of(folder, files={"path": str(place), "max_files_a_batch": 4}), send, remake)
+
+
+@pytest.fixture(params=[of_kafka, of_delta, of_files], ids=["kafka", "delta", "files"])
 def world(request: pytest.FixtureRequest, tmp_path: Path, stack: LocalStack) -> World:
     made: World = request.param(tmp_path, stack)
     return made

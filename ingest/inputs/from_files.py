@@ -1,0 +1,297 @@
+"""Files that land in a folder as a source: one topic of one partition, in which each file has a number and its records the rows."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from distributary.errors import PipelineError
+from distributary.ingest.kafka.offsets import Offsets, Positions
+from distributary.ingest.landing.archiving import move
+from distributary.ingest.landing.looking import Looking
+from distributary.ingest.landing.numbers import Landed, first_offset, number_of, row_of
+from distributary.ingest.landing.reading import Landing, is_as_registered, records
+from distributary.ingest.landing.register import Register
+from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
+from distributary.ingest.settings.groups import Route, Source
+from distributary.ingest.settings.source.landing import FilesSource
+from distributary.ingest.source.contract import Channels, Reading
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.options import StorageOptions
+
+T = TypeVar("T")
+
+_FOLDER = ".distributary/landed"
+
+_THREADS_IN_STORES = 16
+
+# Of files that a sample is taken from, beyond the first of them.
+_SAMPLE_BYTES = 64 << 20
+
+_MOST_TOLD = 3
+
+_LOOKED_THROUGH = 10_000
+
+
+class FilesGone(PipelineError):
+    """Files that were registered went away before they were read."""
+
+    fatal = True
+
+
+@dataclass(frozen=True, slots=True)
+class AsTheyAre:
+    """Reads files as they are: there is no other way."""
+
+    records: FileRecords
+
+    def range(self, offsets: Offsets) -> DataFrame:
+        """The records of a range of offsets."""
+        return self.records.range(offsets)
+
+    def through(self, records: DataFrame, offsets: Offsets, use: Callable[[DataFrame], T]) -> T:
+        """What `use` makes of the records."""
+        return use(records)
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecords:
+    """The records of a folder's files, as a Spark session reads them."""
+
+    spark: SparkSession
+    source: Source
+    folder: LandingFolder
+
+    @property
+    def streams(self) -> bool:
+        """There is no stream of Spark's: its own would list the folder by itself, and keep what it knows of it in its checkpoint."""
+        return False
+
+    def range(self, offsets: Offsets) -> DataFrame:
+        """The records of these files. A range that begins amid a file asks for about so many of the newest records."""
+        found = list[Landed]()
+        for ranges in offsets.values():
+            for begin, end in ranges.values():
+                found += self.folder.files_in(begin, end)
+        return records(self.spark, self.folder.landing, found)
+
+    def next_range(self, read: Positions, ends: Positions, most: int) -> Offsets:
+        """The next files, as many as a batch has of files and bytes; how many records are in them nobody knows.
+
+        Raises FilesGone where one of them is not there any more, and that is to stop the run.
+        """
+        topic = self.folder.topic
+        begin, end = read.get(topic, {}).get(0, 0), ends.get(topic, {}).get(0, 0)
+        last = self.folder.batch_end(number_of(begin), number_of(end))
+        return {topic: {0: (begin, first_offset(last))}} if first_offset(last) > begin else {}
+
+    def stream(self, batch_rows: int, starting_offsets: Positions, wait_seconds: float = 0.0) -> DataFrame:
+        """Never called. Raises NotImplementedError."""
+        raise NotImplementedError
+
+    def reading(self, place: Files) -> Reading:
+        """As they are."""
+        return AsTheyAre(self)
+
+    def is_unreadable(self, error: BaseException) -> bool:
+        """None: what cannot be read of a file is a record that says so."""
+        return False
+
+    def readable(self, offsets: Offsets) -> Offsets:
+        """All of it."""
+        return offsets
+
+    def warm_up(self, channels: Channels) -> None:
+        """Have workers started."""
+        records(self.spark, self.folder.landing, []).write.format("noop").mode("overwrite").save()
+
+
+class LandingFolder:
+    """A folder that files land in, and the register of it beside the tables."""
+
+    holder = "the register of files"
+
+    def __init__(self, folder: Files, root: Files, chosen: FilesSource, *, skips_gone: bool) -> None:
+        """Raises CheckpointMismatch for a register that is another folder's, OSError where neither place answers."""
+        self.topic = chosen.topic
+        self.landing = Landing(folder, self.topic, chosen.format, skips_gone)
+        self._chosen, self._folder = chosen, folder
+        self._register = Register(root.below(f"{_FOLDER}/{self.topic}"), str(chosen.path))
+        self._looking = Looking(folder, chosen, self._register)
+        # Before which all files were given to batches; nobody knows before the log was asked.
+        self._given: int | None = None
+        # Where the newest batch begins, and the one before it.
+        self._begun, self._done = 0, 0
+        self._archive: Files | None = None
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def cluster_id(self) -> str:
+        """The folder."""
+        return f"files in {self._chosen.path}"
+
+    def topic_ids(self) -> dict[str, str]:
+        """The id of the register: its numbers are what offsets are made of."""
+        return {self.topic: self._register.id}
+
+    def was_away(self) -> bool:
+        """Whoever reads the folder meets that by himself."""
+        return False
+
+    def names(self) -> tuple[str, ...]:
+        """What the files are called together."""
+        return (self.topic,)
+
+    def look(self) -> bool:
+        """There is one topic for ever."""
+        return False
+
+    def is_found(self, topic: str) -> bool:
+        """It is read by its name."""
+        return False
+
+    def partitions(self) -> dict[str, Sequence[int]]:
+        """One."""
+        return {self.topic: (0,)}
+
+    def earliest_offsets(self) -> Positions:
+        """The first file's: what is gone of files is told when its turn comes."""
+        return {self.topic: {0: 0}}
+
+    def beginning(self) -> Positions:
+        """The first file's."""
+        return self.earliest_offsets()
+
+    def end_offsets(self) -> Positions:
+        """Where the newest file ends, after a look at the folder. Raises what a look raises."""
+        self._looking.look(self._given)
+        return self._ends()
+
+    def ends(self) -> Positions:
+        """Where the newest file ends that is registered."""
+        self._register.refresh()
+        return self._ends()
+
+    def offsets_from(self, milliseconds: int) -> Positions:
+        """The first file in the order of numbers that was last written to then or later; all of them are looked through, and settings name no time."""
+        for first in range(0, self._register.next_number, _LOOKED_THROUGH):
+            last = min(first + _LOOKED_THROUGH, self._register.next_number)
+            for file in self._register.between(first, last):
+                if file.modified >= milliseconds:
+                    return {self.topic: {0: first_offset(file.number)}}
+        return {self.topic: {}}
+
+    def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
+        """How many files are still to be read: of their records nobody knows how many there are."""
+        begin = number_of(read.get(self.topic, {}).get(0, 0))
+        self._was_given(begin)
+        end = (self.end_offsets() if ends is None else ends).get(self.topic, {}).get(0, 0)
+        return {self.topic: {0: max(0, number_of(end) - begin)}}
+
+    def columns(self, ends: Positions | None = None) -> str | None:
+        """Records tell."""
+        return None
+
+    def records(
+        self,
+        spark: SparkSession,
+        pipeline: str,
+        source: Source,
+        route: Route,
+        beside: Beside = NOTHING_BESIDE,
+    ) -> FileRecords:
+        """The files' records; each has its path as a header."""
+        return FileRecords(spark, source, self)
+
+    def files_in(self, begin: int, end: int) -> list[Landed]:
+        """The files of a range of offsets that are to be read."""
+        last = number_of(end)
+        if not row_of(begin):
+            found = self._register.between(number_of(begin), last)
+            return [file for file in found if file.number not in self._register.replaced]
+        return list(self._sample(last, end - begin))
+
+    def batch_end(self, first: int, end: int) -> int:
+        """The number behind the files of the next batch, which begins with this one. Raises FilesGone."""
+        self._was_given(first)
+        if first > self._begun:
+            self._begun, self._done = first, self._begun
+        self._move_old()
+        end = min(end, first + self._chosen.max_files_a_batch)
+        files = self._register.between(first, end)
+        held = list(accumulate(file.size for file in files))
+        # The first one in any case.
+        within = max(1, bisect_right(held, self._chosen.max_bytes_a_batch))
+        end = self._there(files[:within], min(end, first + within))
+        self._was_given(end)
+        return end
+
+    def archives_to(self, place: Files) -> None:
+        """Have files moved there once they are old enough, and a batch behind theirs is finished, too: the newest one may be written again."""
+        self._archive = place
+
+    def _move_old(self) -> None:
+        if self._archive is None:
+            return
+        done = [info for number, info in self._looking.old if number < self._done]
+        if done:
+            move(self._folder, self._archive, done)
+            self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
+
+    def _there(self, files: Sequence[Landed], end: int) -> int:
+        """Where a batch ends whose files are looked at once more: those that changed are registered anew, those that are being written to wait."""
+        changed = self._changed(files)
+        if changed:
+            self._looking.look(self._given)
+            changed = [file for file in self._changed(changed) if file.number not in self._register.replaced]
+        gone = [file.path for file in changed if self._folder.info(file.path) is None]
+        if gone and not self.landing.skips_gone:
+            shown = ", ".join(gone[:_MOST_TOLD]) + (", ..." if len(gone) > _MOST_TOLD else "")
+            raise FilesGone(
+                f"{len(gone)} files of {self._folder} went away before they were read: {shown}. Put them back; or write source.on_data_loss: "
+                "record, then a record in quarantine names each, and what comes next is read"
+            )
+        waits = [file.number for file in changed if self._chosen.settle and file.path not in gone]
+        return min([end, *waits])
+
+    def _changed(self, files: Sequence[Landed]) -> list[Landed]:
+        """Those that are not as they were registered."""
+        with ThreadPoolExecutor(_THREADS_IN_STORES if self._folder.remote else 1) as pool:
+            infos = list(pool.map(lambda file: self._folder.info(file.path), files))
+        return [file for file, info in zip(files, infos, strict=True) if not is_as_registered(file, info)]
+
+    def _sample(self, end: int, count: int) -> Iterator[Landed]:
+        """The newest files, as many as there are to be records, yet few bytes."""
+        held = 0
+        for file in reversed(self.files_in(first_offset(max(0, end - count)), first_offset(end))):
+            yield file
+            held += file.size
+            if held > _SAMPLE_BYTES:
+                return
+
+    def _was_given(self, number: int) -> None:
+        self._given = max(self._given or 0, number)
+
+    def _ends(self) -> Positions:
+        return {self.topic: {0: first_offset(self._register.next_number)}}
+
+
+@contextmanager
+def open_landing(
+    source: Source, chosen: FilesSource, root: Files, storage: StorageOptions
+) -> Iterator[LandingFolder]:
+    """The folder that files land in, until the block ends. Raises what LandingFolder does."""
+    folder = open_files(chosen.path, storage)
+    found = LandingFolder(folder, root, chosen, skips_gone=source.on_data_loss == "record")
+    if chosen.archive_to is not None:
+        found.archives_to(open_files(chosen.archive_to, storage))
+    yield found

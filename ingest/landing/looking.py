@@ -1,0 +1,210 @@
+"""Looking for files that landed: by one listing, held against the register, and what is new in it registered.
+
+A million files that are known cost a listing and two digests each; nothing of them is held.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from hashlib import blake2b
+from itertools import islice
+
+from distributary.errors import PipelineError
+from distributary.ingest.landing.known import digest, state_of
+from distributary.ingest.landing.numbers import Landed
+from distributary.ingest.landing.register import Register
+from distributary.ingest.settings.source.landing import FilesSource
+from distributary.ingest.storage.contract import Files, Info
+
+_log = logging.getLogger(__name__)
+
+# Files of a listing that are held against the register together.
+_AT_ONCE = 10_000
+
+# Files that one entry of the register has at most.
+_AN_ENTRY = 10_000
+
+_READ_BYTES = 1 << 20
+
+_THREADS_IN_STORES = 16
+
+_MOST_TOLD = 3
+
+
+class Rewritten(PipelineError):
+    """A file that was read has other content now, and the settings say `fail`."""
+
+    fatal = True
+
+
+@dataclass
+class Looking:
+    """Looks for files in a folder, on behalf of one run.
+
+    folder    where they land
+    chosen    what the settings say of them
+    register  where they are registered
+    now       the time, in seconds since the epoch
+    """
+
+    folder: Files
+    chosen: FilesSource
+    register: Register
+    now: Callable[[], float] = time.time
+    # Those that are known and old enough to be archived, each with its number, as the newest look found them.
+    old: list[tuple[int, Info]] = field(default_factory=list, init=False)
+    _wanted: re.Pattern[str] | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._wanted = None if self.chosen.glob is None else as_regex(self.chosen.glob)
+
+    def look(self, read: int | None) -> None:
+        """Register what is new. `read` is the number before which all files were given to batches; where nobody knows, what changed is left.
+
+        Raises Rewritten where one of them has other content and that is to fail, OSError where the folder cannot be listed.
+        """
+        self.register.refresh()
+        self.old = []
+        listed = self.folder.walk()
+        while part := list(islice(listed, _AT_ONCE)):
+            new = self._not_known(list(filter(self._is_wanted, part)))
+            for at in range(0, len(new), _AN_ENTRY):
+                self._register(
+                    sorted(new[at : at + _AN_ENTRY], key=lambda one: (one.modified, one.path)), read
+                )
+        self.register.bring_together()
+
+    @cached_property
+    def _by(self) -> str:
+        return self.chosen.identity or ("etag" if self.folder.url.startswith("s3") else "content")
+
+    def _is_wanted(self, info: Info) -> bool:
+        # Of no bytes there is nothing to read, and many may be written to yet.
+        if not info.size or any(part[0] in "._" for part in info.path.split("/")):
+            return False
+        name = info.name if "/" not in (self.chosen.glob or "/") else info.path
+        if self._wanted is not None and not self._wanted.fullmatch(name):
+            return False
+        return not self.chosen.settle or info.modified <= (self.now() - self.chosen.settle) * 1000
+
+    def _not_known(self, infos: Sequence[Info]) -> list[Info]:
+        numbers, states = self.register.paths.get_all([digest(one.path) for one in infos])
+        oldest = 0.0
+        self._note_old(infos, numbers.tolist(), states.tolist())
+        if self.chosen.ignore_older_than is not None:
+            oldest = (self.now() - self.chosen.ignore_older_than) * 1000
+        return [
+            one
+            for one, number, state in zip(infos, numbers.tolist(), states.tolist(), strict=True)
+            if (number < 0 and one.modified >= oldest)
+            or (number >= 0 and state != state_of(one.size, one.tag))
+        ]
+
+    def _note_old(self, infos: Sequence[Info], numbers: Sequence[int], states: Sequence[int]) -> None:
+        if self.chosen.archive_to is None:
+            return
+        before = (self.now() - self.chosen.archive_after) * 1000
+        for one, number, state in zip(infos, numbers, states, strict=True):
+            if len(self.old) < _AT_ONCE and number >= 0 and one.modified <= before:
+                self.old += [(number, one)] if state == state_of(one.size, one.tag) else []
+
+    def _register(self, infos: Sequence[Info], read: int | None) -> None:
+        """Register these files; those that another run registers meanwhile are none of ours."""
+        known = self._identities(infos)
+        while infos:
+            files = list(self._judged([one for one in infos if one.path in known], known, read))
+            if not files or self.register.append(files):
+                self._tell(files)
+                return
+            infos = self._not_known(infos)
+
+    def _judged(self, infos: Sequence[Info], known: dict[str, str], read: int | None) -> Iterator[Landed]:
+        number, here = self.register.next_number, dict[str, int]()
+        for info in infos:
+            file = Landed(number, info.path, info.size, info.modified, info.tag, known[info.path])
+            found = self._judge(file, here, read)
+            if found is None:
+                continue
+            number += found.is_numbered
+            if found.kind == "new":
+                here[found.identity] = found.number
+            yield found
+
+    def _judge(self, file: Landed, here: dict[str, int], read: int | None) -> Landed | None:
+        """What becomes of a file; None where that is to be seen later."""
+        if file.identity in here:
+            return replace(file, number=here[file.identity], kind="same")
+        same = self.register.contents.get(digest(file.identity))
+        before = same or self.register.paths.get(digest(file.path))
+        if before is None:
+            return file
+        if read is None:
+            return None
+        # One that was not read yet is read from where it is now, as it is now.
+        if before[0] >= read:
+            return replace(file, instead_of=before[0])
+        if same is not None:
+            return replace(file, number=same[0], kind="same")
+        if self.chosen.on_rewrite == "fail":
+            raise Rewritten(
+                f"{self.folder}/{file.path} was read as file {before[0]} and has other content now. Put back what it was, move what is new to "
+                "another name, or write source.files.on_rewrite: ingest or quarantine"
+            )
+        return file if self.chosen.on_rewrite == "ingest" else replace(file, kind="rewritten")
+
+    def _identities(self, infos: Sequence[Info]) -> dict[str, str]:
+        """What each file is known by; none of those that went away meanwhile."""
+        if self._by != "content":
+            return {
+                one.path: f"{one.size} {one.tag}" + (f" {one.path}" if self._by == "path" else "")
+                for one in infos
+            }
+        with ThreadPoolExecutor(_THREADS_IN_STORES if self.folder.remote else 1) as pool:
+            found = zip(infos, pool.map(self._content, infos), strict=True)
+            return {one.path: identity for one, identity in found if identity is not None}
+
+    def _content(self, info: Info) -> str | None:
+        hashed = blake2b(digest_size=16)
+        try:
+            with self.folder.reader(info.path, info.size) as file:
+                while part := file.read(_READ_BYTES):
+                    hashed.update(part)
+        except FileNotFoundError:
+            return None
+        return hashed.hexdigest()
+
+    def _tell(self, files: Sequence[Landed]) -> None:
+        for kind, what in (
+            (
+                "same",
+                "files have the content of others that are known, as renamed ones have, and are not read again",
+            ),
+            (
+                "rewritten",
+                "files were read and have other content now: they are not read, and quarantine names them",
+            ),
+        ):
+            paths = [one.path for one in files if one.kind == kind]
+            if paths:
+                shown = ", ".join(paths[:_MOST_TOLD]) + (", ..." if len(paths) > _MOST_TOLD else "")
+                _log.warning("%s: %s %s: %s", self.folder, len(paths), what, shown)
+
+
+def as_regex(glob: str) -> re.Pattern[str]:
+    """What a pattern of paths means."""
+    found, at = "", 0
+    while at < len(glob):
+        if glob.startswith("**/", at):
+            found, at = f"{found}(?:[^/]+/)*", at + 3
+        elif glob.startswith("**", at):
+            found, at = f"{found}.*", at + 2
+        else:
+            found += {"*": "[^/]*", "?": "[^/]"}.get(glob[at], re.escape(glob[at]))
+            at += 1
+    return re.compile(found, re.DOTALL)

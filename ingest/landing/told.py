@@ -1,0 +1,42 @@
+"""What stands in the place of a file, or of the rest of one, that cannot be read: a record that names it, and goes to quarantine."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+import pyarrow as pa
+
+Why = Literal["file_damaged", "file_gone", "file_changed", "file_rewritten"]
+
+_BEGIN = b'{"distributary_file":'
+
+_SENTENCES: dict[str, str] = {
+    "file_damaged": "the rest of its file cannot be read, from this row on; what stood before it is in its tables",
+    "file_gone": "its file was registered, and was not there any more when it was to be read",
+    "file_changed": "its file was written to between the look at it and its reading, and none of it was read",
+    "file_rewritten": "its file was read before, and has other content now, which was not read (source.files.on_rewrite)",
+}
+
+
+def record(path: str, row: int, why: Why, how: str = "") -> bytes:
+    """The value of the record that tells of a file, from a row on."""
+    told = {"path": path, "row": row, "reason": why, **({"detail": how} if how else {})}
+    return _BEGIN + json.dumps(told, separators=(",", ":")).encode() + b"}"
+
+
+def read(value: bytes | None) -> tuple[str, str] | None:
+    """The reason and the sentence of such a record; None of any other."""
+    if value is None or not value.startswith(_BEGIN):
+        return None
+    try:
+        told = json.loads(value)["distributary_file"]
+        reason, how = str(told["reason"]), str(told.get("detail", ""))
+        return (reason, _SENTENCES[reason] + (f": {how}" if how else "")) if reason in _SENTENCES else None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def reasons(values: pa.Array) -> list[tuple[str, str] | None]:
+    """The same of each value."""
+    return [read(value.as_py()) for value in values]

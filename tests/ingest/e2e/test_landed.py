@@ -1,0 +1,207 @@
+"""Files that land, through whole pipelines: each row once, whatever becomes of files and runs."""
+
+from __future__ import annotations
+
+import gzip
+import signal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.ingest.e2e.landing_kit import LandingKit, lines
+
+from distributary.ingest.inputs.from_files import FilesGone
+from distributary.ingest.inputs.opening import open_source
+from distributary.ingest.landing.looking import Rewritten
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["folder", "s3"])
+def landed(tmp_path: Path, spark: SparkSession, request: pytest.FixtureRequest) -> LandingKit:
+    """A pipeline with an empty folder, or an empty place in a store."""
+    kit = LandingKit(tmp_path, spark)
+    return kit if request.param == "folder" else kit.in_store(request.getfixturevalue("s3_store"))
+
+
+@pytest.fixture
+def kit(tmp_path: Path, spark: SparkSession) -> LandingKit:
+    """A pipeline with an empty folder."""
+    return LandingKit(tmp_path, spark)
+
+
+def test_rows_of_files_land_once_and_a_run_goes_on_where_the_last_one_was(landed: LandingKit) -> None:
+    landed.land({"a.json": lines(range(10)), "day=1/b.json.gz": gzip.compress(lines(range(10, 20)))})
+    assert landed.run().summary.rows == 20
+    assert landed.run().summary.rows == 0
+    landed.land({"0.json": lines(range(20, 30))})
+    landed.land({"c.json": b'{"n": 30, "new": true}\n'})
+    assert landed.run().summary.rows == 11
+    assert landed.numbers() == list(range(31))
+    assert set(landed.rows()["kafka_topic"].to_pylist()) == {"landing"}
+    landed.assert_clean()
+
+
+def test_a_renamed_file_is_not_read_again_and_a_rewritten_one_is_told(landed: LandingKit) -> None:
+    landed.land({"a.json": lines(range(10)), "b.json": lines(range(10, 20))})
+    landed.run()
+    landed.landing.delete(["a.json"])
+    landed.land({"moved/a.json": lines(range(10)), "b.json": lines(range(100, 103))})
+    assert landed.run().summary.rows == 1
+    assert landed.numbers() == list(range(20))
+    assert landed.quarantined() == [("file_rewritten", "b.json", 0)]
+    assert landed.run().summary.rows == 0
+    landed.assert_clean()
+
+
+def test_a_rewritten_file_is_read_whole_where_that_is_wanted(kit: LandingKit) -> None:
+    kit.configured(source={"files": {"on_rewrite": "ingest"}})
+    kit.land({"a.json": lines(range(3))})
+    kit.run()
+    kit.land({"a.json": lines(range(5))})
+    kit.run()
+    assert kit.numbers() == [0, 0, 1, 1, 2, 2, 3, 4]
+    kit.assert_clean()
+
+
+def test_a_rewritten_file_ends_the_run_where_that_is_wanted(kit: LandingKit) -> None:
+    kit.configured(source={"files": {"on_rewrite": "fail"}})
+    kit.land({"a.json": lines(range(3))})
+    kit.run()
+    kit.land({"a.json": lines(range(5))})
+    with pytest.raises(Rewritten, match=r"a\.json was read as file 0"):
+        kit.run()
+    kit.land({"a.json": lines(range(3))})
+    assert kit.run().summary.rows == 0
+
+
+def test_of_a_damaged_file_the_rows_before_the_damage_land(kit: LandingKit) -> None:
+    whole = gzip.compress(lines(range(40_000)))
+    kit.land({"a.json.gz": whole[: len(whole) // 2], "b.json": lines(range(100_000, 100_010)) + b"{broken\n"})
+    kit.run()
+    found = kit.numbers()
+    count = len(found) - 10
+    assert found[:count] == list(range(count))
+    assert count > 1000
+    rows = kit.rows("quarantine").select(["reason", "detail", "value"]).to_pylist()
+    assert sorted(row["reason"] for row in rows) == ["file_damaged", "malformed"]
+    assert [row["value"] for row in rows if row["reason"] == "malformed"] == [b"{broken"]
+    assert "was cut off" in next(row["detail"] for row in rows if row["reason"] == "file_damaged")
+    kit.assert_clean()
+
+
+def test_batches_have_files_whole_and_no_more_than_the_settings_say(kit: LandingKit) -> None:
+    kit.configured(source={"files": {"max_files_a_batch": 2}})
+    kit.land({f"{number}.json": lines(range(number * 10, number * 10 + 10)) for number in range(5)})
+    assert kit.run().summary.batches == 3
+    assert kit.numbers() == list(range(50))
+    kit.configured(source={"files": {"max_files_a_batch": 1000, "max_bytes_a_batch": 100}})
+    kit.land({f"1{number}.json": lines(range(number * 10 + 50, number * 10 + 60)) for number in range(3)})
+    assert kit.run().summary.batches == 3
+    assert kit.numbers() == list(range(80))
+    kit.assert_clean()
+
+
+def test_files_that_went_away_before_they_were_read_end_the_run_or_are_told(kit: LandingKit) -> None:
+    kit.land({"a.json": lines(range(3))})
+    kit.run()
+    kit.land({"b.json": lines(range(3, 6)), "c.json": lines(range(6, 9))})
+    registered_and_not_read(kit)
+    kit.landing.delete(["b.json"])
+    with pytest.raises(FilesGone, match=r"1 files of .* went away before they were read: b\.json"):
+        kit.run()
+    kit.configured(source={"on_data_loss": "record"})
+    kit.run()
+    assert kit.numbers() == [0, 1, 2, 6, 7, 8]
+    assert kit.quarantined() == [("file_gone", "b.json", 0)]
+    kit.assert_clean()
+
+
+def registered_and_not_read(kit: LandingKit) -> None:
+    """Have what is there registered, as by a run that died right behind that."""
+    with open_source(kit.settings) as channels:
+        channels.end_offsets()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "after_manifest",
+        # As test_crashes.py shows for Kafka, one by one.
+        *(
+            pytest.param(point, marks=pytest.mark.heavy)
+            for point in ("before_manifest", "between_commits", "before_ledger", "amid_file")
+        ),
+    ],
+)
+def test_a_run_that_dies_is_gone_on_with_and_nothing_is_lost_or_twice(landed: LandingKit, point: str) -> None:
+    landed.land({"a.json": lines(range(10))})
+    landed.run()
+    landed.land({"b.json": lines(range(10, 20)), "c.json": b'{"n": 20, "new": 1}\n'})
+    killed = landed.run_apart(f"{point}=kill")
+    assert killed.returncode == -signal.SIGKILL or point == "amid_file", killed.stderr
+    landed.land({"d.json": lines(range(21, 25))})
+    landed.run()
+    assert landed.numbers() == list(range(25))
+    landed.assert_clean()
+
+
+def test_a_new_checkpoint_goes_on_from_the_tables(kit: LandingKit) -> None:
+    kit.land({"a.json": lines(range(10))})
+    kit.run()
+    kit.land({"b.json": lines(range(10, 20))})
+    kit.configured(checkpoint="./another", start="from_tables")
+    assert kit.run().summary.rows == 10
+    assert kit.numbers() == list(range(20))
+    kit.assert_clean()
+
+
+def test_a_checkpoint_may_begin_behind_the_files_that_are_there(kit: LandingKit) -> None:
+    kit.configured(source={"starting_offsets": "latest"}, decode={"schema_hints": "n bigint"})
+    kit.land({"a.json": lines(range(10))})
+    kit.run()
+    kit.land({"b.json": lines(range(10, 20))})
+    kit.run()
+    assert kit.numbers() == list(range(10, 20))
+
+
+def test_paths_become_columns_where_a_rule_says_so(kit: LandingKit) -> None:
+    kit.configured(tables=[{"match": "*", "columns": {"headers": {"path": "path"}}}])
+    kit.land({"day=1/a.json": lines(range(1)), "b.json": lines(range(1, 2))})
+    kit.run()
+    found = {row["n"]: row["path"] for row in kit.rows().to_pylist()}
+    assert found == {0: "day=1/a.json", 1: "b.json"}
+
+
+@pytest.mark.parametrize(
+    ("of", "content", "column", "expected"),
+    [
+        ("text", b'say "hi"\n\nand bye', "value", ["", "and bye", 'say "hi"']),
+        ("documents", b'[{"n": 1},\n {\n"n": 2}]\n{"n": 3}', "n", [1, 2, 3]),
+    ],
+)
+def test_other_formats_land(
+    kit: LandingKit, of: str, content: bytes, column: str, expected: list[object]
+) -> None:
+    kit.configured(source={"files": {"format": of}})
+    kit.land({"a": content})
+    kit.run()
+    assert sorted(kit.rows()[column].to_pylist()) == expected
+    kit.assert_clean()
+
+
+def test_files_that_were_read_are_archived_once_a_later_batch_is_finished(kit: LandingKit) -> None:
+    kit.configured(source={"files": {"archive_to": "./archive"}})
+    kit.land({"day=1/a.json": lines(range(10))})
+    kit.run()
+    kit.land({"b.json": lines(range(10, 20))})
+    kit.run()
+    kit.land({"c.json": lines(range(20, 30))})
+    kit.run()
+    assert (kit.folder / "archive/day=1/a.json").read_bytes() == lines(range(10))
+    assert kit.landing.info("day=1/a.json") is None
+    assert kit.landing.info("c.json") is not None
+    kit.landing.put("again.json", lines(range(10)))
+    assert kit.run().summary.rows == 0, "it is known, wherever it comes from"
+    assert kit.numbers() == list(range(30))
+    kit.assert_clean()

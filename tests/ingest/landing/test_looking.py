@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.ingest.landing.landed import looking, paths, put, registered
+
+from distributary.ingest.landing.looking import Rewritten, as_regex
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.posix import PosixFiles
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> PosixFiles:
+    return PosixFiles(tmp_path)
+
+
+def aged(folder: PosixFiles, path: str, seconds: int) -> None:
+    """Have a file that was last written to at this second of 1970."""
+    os.utime(f"{folder.url}/landing/{path}", (seconds, seconds))
+
+
+def test_each_file_gets_a_number_once_and_later_ones_later_numbers(files: Files) -> None:
+    put(files, {"a": b"1", "b/c": b"2"})
+    look = looking(files)
+    look.look(0)
+    assert sorted(paths(look)) == ["a", "b/c"]
+    put(files, {"0": b"3"})
+    again = looking(files)
+    for _ in range(2):
+        again.look(2)
+    assert paths(again) == [*paths(look), "0"]
+
+
+def test_older_files_get_lower_numbers(folder: PosixFiles) -> None:
+    put(folder, {"a": b"1", "b": b"2", "c": b"3"})
+    for path, seconds in (("a", 30), ("b", 10), ("c", 20)):
+        aged(folder, path, seconds)
+    look = looking(folder)
+    look.look(0)
+    assert paths(look) == ["b", "c", "a"]
+
+
+def test_a_renamed_file_is_the_same_file(files: Files) -> None:
+    put(files, {"a": b"its content"})
+    looking(files).look(0)
+    files.delete(["landing/a"])
+    put(files, {"elsewhere/b": b"its content"})
+    look = looking(files)
+    look.look(1)
+    assert paths(look) == ["a"]
+    look.look(1)
+    assert look.register.files.info("entries/" + f"{3:020d}.json") is None, "and that is learnt once"
+
+
+def test_a_file_that_was_renamed_before_it_was_read_is_read_where_it_is_now(files: Files) -> None:
+    put(files, {"a": b"its content"})
+    looking(files).look(0)
+    files.delete(["landing/a"])
+    put(files, {"b": b"its content"})
+    look = looking(files)
+    look.look(0)
+    assert [(one.path, one.instead_of) for one in registered(look)] == [("a", None), ("b", 0)]
+    assert look.register.replaced == {0}
+
+
+def test_files_with_one_content_are_two_where_their_paths_say_so(files: Files) -> None:
+    put(files, {"a": b"same", "b": b"same"})
+    look = looking(files)
+    look.look(0)
+    assert len(paths(look)) == 1
+    put(files, {"landing2": b""})
+    by_path = looking(files.below("x"), identity="path")
+    put(files.below("x"), {"a": b"same", "b": b"same"})
+    by_path.look(0)
+    assert sorted(paths(by_path)) == ["a", "b"]
+
+
+@pytest.mark.parametrize(("policy", "kind"), [("quarantine", "rewritten"), ("ingest", "new")])
+def test_a_rewritten_file_goes_as_the_settings_say(files: Files, policy: str, kind: str) -> None:
+    put(files, {"a": b"one"})
+    looking(files).look(0)
+    put(files, {"a": b"two, longer"})
+    look = looking(files, on_rewrite=policy)
+    look.look(None)
+    assert paths(look) == ["a"], "nobody knows yet whether it was read"
+    for _ in range(2):
+        look.look(1)
+    assert [(one.path, one.kind) for one in registered(look)] == [("a", "new"), ("a", kind)]
+
+
+def test_a_rewritten_file_ends_the_run_where_that_is_wanted(files: Files) -> None:
+    put(files, {"a": b"one"})
+    looking(files).look(0)
+    put(files, {"a": b"two, longer"})
+    with pytest.raises(Rewritten, match="landing/a was read as file 0 and has other content now"):
+        looking(files, on_rewrite="fail").look(1)
+
+
+def test_one_that_was_not_read_yet_is_read_as_it_is_now(files: Files) -> None:
+    put(files, {"a": b"one"})
+    looking(files).look(0)
+    put(files, {"a": b"two, longer"})
+    look = looking(files, on_rewrite="fail")
+    look.look(0)
+    assert [(one.size, one.instead_of) for one in registered(look)] == [(3, None), (11, 0)]
+
+
+def test_what_a_rewritten_file_has_can_be_had_by_another_name(files: Files) -> None:
+    put(files, {"a": b"one"})
+    looking(files).look(0)
+    put(files, {"a": b"two, longer"})
+    looking(files).look(1)
+    put(files, {"b": b"two, longer"})
+    look = looking(files)
+    look.look(2)
+    assert [(one.path, one.kind) for one in registered(look)][2:] == [("b", "new")]
+
+
+def test_a_file_that_was_only_touched_is_the_same(folder: PosixFiles) -> None:
+    put(folder, {"a": b"one"})
+    looking(folder).look(0)
+    aged(folder, "a", 5)
+    look = looking(folder, on_rewrite="fail")
+    look.look(1)
+    assert paths(look) == ["a"]
+
+
+def test_hidden_files_and_empty_ones_are_not_taken(folder: PosixFiles) -> None:
+    put(folder, {"_SUCCESS": b"1", ".a": b"2", "_temporary/0/b": b"3", "c": b"", "d": b"4"})
+    look = looking(folder)
+    look.look(0)
+    assert paths(look) == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("glob", "fits"),
+    [
+        (None, ["a.json", "a.json.gz", "b.txt", "x/a.json", "x/y/a.json"]),
+        ("*.json", ["a.json", "x/a.json", "x/y/a.json"]),
+        ("x/*.json", ["x/a.json"]),
+        ("x/**/*.json", ["x/a.json", "x/y/a.json"]),
+        ("**/a.json", ["a.json", "x/a.json", "x/y/a.json"]),
+        ("?.txt", ["b.txt"]),
+        ("x/**", ["x/a.json", "x/y/a.json"]),
+    ],
+)
+def test_a_glob_chooses_files(folder: PosixFiles, glob: str | None, fits: list[str]) -> None:
+    put(folder, {name: name.encode() for name in ("a.json", "a.json.gz", "b.txt", "x/a.json", "x/y/a.json")})
+    look = looking(folder, glob=glob)
+    look.look(0)
+    assert sorted(paths(look)) == fits
+
+
+def test_no_character_of_a_glob_means_anything_else() -> None:
+    assert as_regex("a+(b).[c]").fullmatch("a+(b).[c]")
+
+
+def test_old_files_are_left_out_unless_they_are_known(folder: PosixFiles) -> None:
+    put(folder, {"old": b"1", "young": b"2"})
+    aged(folder, "old", 100)
+    aged(folder, "young", 900)
+    for now in (1000.0, 2000.0):
+        look = looking(folder, now=partial(float, now), ignore_older_than="500 s")
+        look.look(0)
+        assert paths(look) == ["young"]
+
+
+def test_a_file_that_is_being_written_waits_until_it_has_settled(folder: PosixFiles) -> None:
+    put(folder, {"a": b"1"})
+    aged(folder, "a", 995)
+    now = [1000.0]
+    look = looking(folder, now=lambda: now[0], settle="10 s")
+    look.look(0)
+    assert paths(look) == []
+    now[0] = 1005.0
+    look.look(0)
+    assert paths(look) == ["a"]

@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+import gzip
+import io
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.ingest.landing.landed import looking, put, records
+
+from distributary.ingest.landing.content import Damaged
+from distributary.ingest.landing.formats import FORMATS
+from distributary.ingest.landing.told import read
+from distributary.ingest.storage.contract import Files
+
+
+def zstd(data: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(data)
+    return bytes(sink.getvalue())
+
+
+def values(of: str, *pieces: bytes) -> tuple[list[tuple[int, bytes]], bool]:
+    """Rows and values, and whether all could be read."""
+    found = list[tuple[int, bytes]]()
+    try:
+        for first, batch in FORMATS[of](pieces):
+            found += [(first + place, value) for place, value in enumerate(batch) if value is not None]
+    except Damaged:
+        return found, False
+    return found, True
+
+
+def test_the_offset_of_a_line_is_its_files_number_and_its_row(files: Files) -> None:
+    put(files, {"a": b'{"n": 1}\r\n\n{"n": 2}\n', "b": b'{"n": 3}'})
+    look = looking(files)
+    look.look(0)
+    found = dict(records(files, look))
+    a, b = (0, 1) if found[0] == b'{"n": 1}' else (1, 0)
+    assert found == {a << 32: b'{"n": 1}', (a << 32) + 2: b'{"n": 2}', b << 32: b'{"n": 3}'}
+
+
+@pytest.mark.parametrize(("name", "compress"), [("a.gz", gzip.compress), ("a.zst", zstd), ("a", bytes)])
+def test_what_is_compressed_is_read_as_what_is_not(files: Files, name: str, compress: object) -> None:
+    lines = b"".join(b'{"n": %d}\n' % number for number in range(5000))
+    put(files, {name: compress(lines)})  # type: ignore[operator]
+    look = looking(files)
+    look.look(0)
+    assert [value for _, value in records(files, look)] == lines.splitlines()
+
+
+def test_members_of_gzip_are_read_one_behind_the_other(files: Files) -> None:
+    put(files, {"a.gz": gzip.compress(b"1\n2\n") + gzip.compress(b"3\n") + b"\0" * 512})
+    look = looking(files)
+    look.look(0)
+    assert [value for _, value in records(files, look)] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize(("name", "compress"), [("a.gz", gzip.compress), ("a.zst", zstd)])
+def test_of_a_file_that_was_cut_off_the_rows_before_that_are_read_and_the_rest_is_told(
+    files: Files, name: str, compress: object
+) -> None:
+    lines = [b'{"n": %d, "of": "%d"}' % (number, hash(str(number)) % 10**15) for number in range(60_000)]
+    whole = compress(b"\n".join(lines))  # type: ignore[operator]
+    put(files, {name: whole[: len(whole) // 2]})
+    look = looking(files)
+    look.look(0)
+    *rows, (offset, last) = records(files, look)
+    assert [value for _, value in rows] == lines[: len(rows)]
+    assert len(rows) > 1000
+    reason, sentence = read(last) or ("", "")
+    assert (reason, offset) == ("file_damaged", len(rows))
+    assert "cut off" in sentence
+    assert json.loads(last)["distributary_file"]["path"] == name
+
+
+@given(st.binary(max_size=60), st.integers(1, 9))
+def test_lines_are_the_same_however_they_come(data: bytes, size: int) -> None:
+    pieces = [data[at : at + size] for at in range(0, len(data), size)]
+    assert values("lines", *pieces) == values("lines", data)
+    expected = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    assert [value for _, value in values("lines", data)[0]] == [
+        line.removesuffix(b"\r") for line in expected if line.removesuffix(b"\r").strip()
+    ]
+
+
+def test_a_line_of_text_becomes_an_object_and_stays_as_it_is_where_it_is_no_text() -> None:
+    assert values("text", b'say "hi"\n\n\xff\n') == (
+        [(0, b'{"value": "say \\"hi\\""}'), (1, b'{"value": ""}'), (2, b"\xff")],
+        True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("whole", "expected", "fine"),
+    [
+        (b'{\n "a": 1\n}', [b'{\n "a": 1\n}'], True),
+        (b'[{"a": 1},\n {"a": [2, {}]} ]\n', [b'{"a": 1}', b'{"a": [2, {}]}'], True),
+        (b'{"a": 1}{"a": 2}\n[{"a": 3}]', [b'{"a": 1}', b'{"a": 2}', b'{"a": 3}'], True),
+        (b"[]", [], True),
+        (b"  \n", [], True),
+        (b"\xef\xbb\xbf[1]", [b"1"], True),
+        (b'[{"a": 1}, {"a": ', [b'{"a": 1}'], False),
+        (b'[{"a": 1} {"a": 2}]', [b'{"a": 1}'], False),
+        (b'[{"a": 1}', [b'{"a": 1}'], False),
+        (b"nonsense", [], False),
+        (b'{"a": "\xff"}', [b'{"a": "\xff"}'], True),
+        (b'{"a": ' + b"9" * 6000 + b"}", [b'{"a": ' + b"9" * 6000 + b"}"], True),
+        (b"[" + b"[" * 200_000, [], False),
+    ],
+)
+def test_documents_are_taken_as_they_stand(whole: bytes, expected: list[bytes], fine: bool) -> None:
+    assert values("documents", whole) == (list(enumerate(expected)), fine)
+
+
+def test_a_file_that_is_gone_is_told_or_an_error(files: Files) -> None:
+    put(files, {"a": b"1"})
+    look = looking(files)
+    look.look(0)
+    files.delete(["landing/a"])
+    with pytest.raises(FileNotFoundError):
+        records(files, look)
+    [(offset, value)] = records(files, look, skips_gone=True)
+    assert (offset, (read(value) or ("",))[0]) == (0, "file_gone")
+
+
+def test_a_file_that_was_written_to_since_is_told_and_not_read(files: Files) -> None:
+    put(files, {"a": b"1"})
+    look = looking(files)
+    look.look(0)
+    put(files, {"a": b"2, longer"})
+    [(offset, value)] = records(files, look)
+    assert (offset, (read(value) or ("",))[0]) == (0, "file_changed")
+
+
+def test_no_other_record_is_taken_for_one_that_tells_of_a_file() -> None:
+    for value in (
+        None,
+        b"",
+        b'{"distributary_file":',
+        b'{"distributary_file":{"reason":"nonsense"}}',
+        b'{"distributary_file":1}',
+    ):
+        assert read(value) is None
+
+
+def test_an_empty_stream_has_no_records() -> None:
+    assert values("lines") == values("documents") == values("text") == ([], True)
+    assert list(FORMATS["lines"](iter([b""]))) == []
+    assert io.BytesIO().read() == b""

@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.contest import contest
+from tests.ingest.landing.landed import register_some
+
+from distributary.errors import CheckpointMismatch, NewerFormat
+from distributary.ingest.landing import register as module
+from distributary.ingest.landing.entries import entry_path
+from distributary.ingest.landing.known import digest
+from distributary.ingest.landing.numbers import Landed
+from distributary.ingest.landing.register import Register
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.posix import PosixFiles
+
+
+def opened(files: Files, place: str = "/landing") -> Register:
+    return Register(files, place)
+
+
+def file(number: int, path: str, content: str = "") -> Landed:
+    return Landed(number, path, 7, 1000, f"tag {path}", content or f"of {path}")
+
+
+def append(register: Register, *paths: str) -> None:
+    first = register.next_number
+    assert register.append([file(first + place, path) for place, path in enumerate(paths)])
+
+
+def test_what_was_registered_has_the_same_numbers_for_whoever_asks(files: Files) -> None:
+    one = opened(files)
+    append(one, "a", "b")
+    append(one, "c")
+    other = opened(files)
+    assert (other.id, other.next_number) == (one.id, 3)
+    assert other.between(0, 3) == one.between(0, 3) == [file(0, "a"), file(1, "b"), file(2, "c")]
+    assert other.between(1, 2) == [file(1, "b")]
+
+
+def test_of_two_who_register_one_is_first_and_the_other_learns_it(files: Files) -> None:
+    one, other = opened(files), opened(files)
+    append(one, "a")
+    assert not other.append([file(0, "b")])
+    assert other.between(0, 1) == [file(0, "a")]
+    append(other, "b")
+    one.refresh()
+    assert one.between(0, 2) == [file(0, "a"), file(1, "b")]
+
+
+def test_many_entries_come_together_and_nothing_is_forgotten(tmp_path: Path) -> None:
+    files = PosixFiles(tmp_path)
+    one = opened(files)
+    for number in range(730):
+        append(one, f"file-{number}")
+        one.bring_together()
+    there = [file(number, f"file-{number}") for number in range(730)]
+    for register in (one, opened(files)):
+        assert register.between(0, 730) == there
+        assert register.between(99, 101) == there[99:101]
+        assert register.paths.get(digest("file-99")) is not None
+    assert len(list(files.walk())) < 110, "a start reads few objects"
+
+
+def test_who_stood_still_while_entries_came_together_finds_what_he_has_put_for_nothing(
+    tmp_path: Path,
+) -> None:
+    files = PosixFiles(tmp_path)
+    one, late = opened(files), opened(files)
+    for number in range(250):
+        append(one, f"file-{number}")
+        one.bring_together()
+    assert not files.info(entry_path(1)), "its number is free again"
+    assert not late.append([file(0, "too late")])
+    assert late.between(0, 250) == one.between(0, 250)
+    reader = opened(files)
+    assert "too late" not in [one.path for one in reader.between(0, 250)]
+    append(late, "in time")
+    reader.refresh()
+    assert reader.between(250, 251) == [file(250, "in time")]
+
+
+def test_a_reader_that_stood_still_reads_no_entry_that_came_too_late(tmp_path: Path) -> None:
+    files = PosixFiles(tmp_path)
+    reader, one, late = opened(files), opened(files), opened(files)
+    for number in range(150):
+        append(one, f"file-{number}")
+        one.bring_together()
+    assert not late.append([file(0, "too late")])
+    reader.refresh()
+    assert reader.between(0, 150) == one.between(0, 150)
+
+
+def test_of_several_processes_each_file_gets_one_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[str] = [path for (path,) in contest(register_some, [(str(tmp_path), name) for name in "abc"])]
+    register = opened(PosixFiles(tmp_path))
+    assert register.next_number == 120
+    assert sorted(one.path for one in register.between(0, 120)) == sorted(found)
+
+
+def test_side_by_side_in_one_process_entries_come_together_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TOGETHER", 3)
+    with ThreadPoolExecutor(4) as pool:
+        each = list(pool.map(lambda name: register_some(str(tmp_path), name), "abcd"))
+    register = opened(PosixFiles(tmp_path))
+    assert sorted(one.path for one in register.between(0, 160)) == sorted(
+        path for paths in each for (path,) in paths
+    )
+
+
+def test_another_folder_has_no_part_in_it(files: Files) -> None:
+    opened(files)
+    with pytest.raises(CheckpointMismatch, match=r"register of the files in /landing, .*source\.files\.name"):
+        opened(files, "/elsewhere")
+
+
+def test_a_newer_format_is_refused_by_name(files: Files) -> None:
+    opened(files)
+    files.put(entry_path(1), b'{"format": 2}')
+    with pytest.raises(NewerFormat, match=r"entries/0+1\.json has format 2"):
+        opened(files)
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b'{"format": 1, "files": [[1]]}', b"[]"])
+def test_an_entry_that_is_none_is_told_with_its_path(files: Files, damage: bytes) -> None:
+    opened(files)
+    files.put(entry_path(1), damage)
+    with pytest.raises(CheckpointMismatch, match=r"entries/0+1\.json was cut off or edited"):
+        opened(files)
+
+
+def test_a_register_from_an_older_copy_is_told(files: Files) -> None:
+    one = opened(files)
+    append(one, "a")
+    with pytest.raises(CheckpointMismatch, match="no number 1: it was put back from an older copy"):
+        one.between(0, 2)
