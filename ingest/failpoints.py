@@ -42,6 +42,9 @@ AMID_UPKEEP = "amid_upkeep"
 # Files of a derived table are written, and no entry names them. No batch comes to it.
 AMID_DERIVING = "amid_deriving"
 
+# A reset is about to empty a table. No batch comes to it.
+AMID_RESET = "amid_reset"
+
 # In the order in which a batch comes to them.
 POINTS = (
     AMID_FILE,

@@ -20,6 +20,7 @@ from distributary.ingest.kafka.connection import connect
 from distributary.ingest.lease.holding import looked_for
 from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.replay import resets
 from distributary.ingest.replay.beside import alone, open_beside, open_instead, require_appended
 from distributary.ingest.replay.kept import OF, kept_as
 from distributary.ingest.replay.portions import Portion, Until, portions, until
@@ -104,7 +105,9 @@ def replay(
     """
     chosen, watch = chosen or Chosen(), progress or Silent()
     with opened(settings, watch, spark, registry) as (work, alive):
-        return Rebuilding(work, watch, alive).done(chosen, rebuilt=False)
+        # One that a crash ended has emptied tables, whose records come again in their first order.
+        resets_on = not alive and resets.unfinished(work.pipeline.run.checkpoint.files) is not None
+        return Rebuilding(work, watch, alive).done(chosen, rebuilt=resets_on)
 
 
 @contextmanager

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from tests.ingest.e2e.handmade import column, quarantined, reasons, registered, registered_beside
+from tests.ingest.e2e.handmade import quarantined
 from tests.ingest.e2e.pipeline_kit import PipelineKit
-from tests.ingest.e2e.test_bronze import LATER, send_mixed
+from tests.ingest.e2e.test_bronze import send_mixed
 
-from distributary.ingest import failpoints
-from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.replay.dry import lacking
 from distributary.ingest.replay.silver import Replayed, replay
