@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyroaring import BitMap64
 
 from distributary.ingest.batch.decide import Before
 from distributary.ingest.batch.passes import Settled, Workers, discard
@@ -22,6 +20,7 @@ from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.replay.deciding import NUMBER, Became, Decided, Deciding, app_of_replay
+from distributary.ingest.replay.outcomes import Outcome
 from distributary.ingest.replay.places import (
     Partition,
     Places,
@@ -40,34 +39,6 @@ from distributary.ingest.worker.report import WrittenFile
 
 OTHERS = "not_chosen"
 """Among what a replay lets go: records of entities that were not asked for."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Where the records went that were decoded.
-
-    added    those with a row in a table to which each is added
-    merged   those of tables where rows take the place of others
-    refused  those that are in quarantine for it, of whatever replay or batch
-    dropped  those that the settings let go
-    """
-
-    added: Places = field(default_factory=dict)
-    merged: Places = field(default_factory=dict)
-    refused: Places = field(default_factory=dict)
-    dropped: Places = field(default_factory=dict)
-
-    def to_json(self) -> dict[str, list[list[Any]]]:
-        """The same as JSON values: offsets as a Roaring bitmap in base64."""
-        return {
-            name: [_plain(*one) for one in getattr(self, name).items()]
-            for name in ("added", "merged", "refused", "dropped")
-        }
-
-
-def _plain(partition: Partition, offsets: Any) -> list[Any]:
-    bitmap = BitMap64(offsets.tolist())
-    return [*partition, base64.b64encode(bitmap.serialize()).decode()]
 
 
 @dataclass(frozen=True)
@@ -109,7 +80,7 @@ class OfBronze(Deciding):
         added = self._placed(one for one in events if one.table not in merges)
         merged = self._placed(one for one in events if one.table in merges)
         placed = joined([added, merged])
-        outcome = Outcome(added, merged, refused, without(todo.wanted, joined([placed, refused, others])))
+        outcome = Outcome(added, merged, own, without(todo.wanted, joined([placed, refused, others])))
         resolved = self._resolved(manifest, placed, joined([refused, others]))
         tables = [*(self._as_now(table) for table in manifest.tables), *kept, *resolved]
         became = Became(dict(settled.report.counts.rows), todo.there, count(outcome.dropped), by_reason)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,15 +22,13 @@ from distributary.ingest.replay.committing import Committing
 from distributary.ingest.replay.deciding import NUMBER, Became, OfQuarantine
 from distributary.ingest.replay.kept import OF, Kept, sweep_records, unfinished
 from distributary.ingest.replay.of_bronze import OfBronze
+from distributary.ingest.replay.outcomes import tell
 from distributary.ingest.replay.portions import Portion
 from distributary.ingest.replay.raw_records import RawRecords
 from distributary.ingest.replay.staging import Tables, rows_staged
 from distributary.ingest.replay.to_do import to_do
 from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log_commit import NativeCommits
-
-OUTCOMES = ".distributary/replays"
-"""Under the root: where the records went that each portion of bronze had, a JSON file a portion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,8 @@ class Work:
         if told["manifest"] is not None:
             self._commit(kept, told["manifest"], fresh=fresh)
         if "places" in told:
-            self._tell(kept.id, begun, told["places"])
+            run = self.pipeline.run
+            tell(run.root, run.pipeline, kept.id, begun["at"], told["places"])
         kept.end({"became": told["became"], "chosen": begun["chosen"], "at": begun["at"]})
         records = told.get("records", begun.get("records", 0) + begun.get("already", 0))
         return Replay(kept.id, resumed, records, Became(**told["became"]), begun.get("left", {}))
@@ -137,8 +135,3 @@ class Work:
             "records": todo.there + todo.count,
             "places": outcome.to_json(),
         }
-
-    def _tell(self, replay: str, begun: Mapping[str, Any], places: Mapping[str, Any]) -> None:
-        """Where the records are by now, for who holds the tables against the ledger. Raises OSError."""
-        told = {"pipeline": self.pipeline.run.pipeline, "at": begun["at"], "replay": replay, **places}
-        self.pipeline.run.root.put_new(f"{OUTCOMES}/{replay}.json", json.dumps(told).encode())
