@@ -45,6 +45,9 @@ AMID_DERIVING = "amid_deriving"
 # A topic has what changed in a derived table, and no mark says so. No batch comes to it.
 AFTER_SENDING = "after_sending"
 
+# A reset is about to empty a table. No batch comes to it.
+AMID_RESET = "amid_reset"
+
 # In the order in which a batch comes to them.
 POINTS = (
     AMID_FILE,

@@ -33,6 +33,7 @@ MAY_HAVE_MORE: Mapping[str, str] = {
     "src/distributary/commands/quarantine/looking.py list_": _OPTIONS,
     "src/distributary/commands/quarantine/looking.py show": _OPTIONS,
     "src/distributary/commands/quarantine/changing.py replay": _OPTIONS,
+    "src/distributary/commands/tables/rebuild.py replay": _OPTIONS,
     "src/distributary/commands/quarantine/changing.py purge": _OPTIONS,
     "codecs/avro/types/schema.py AvroType": _MANY,
     "ingest/checkpoint/change_log.py TableChange": _FILE,

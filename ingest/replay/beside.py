@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
+from socket import gethostname
 from typing import Any, NoReturn, final
 
 from pyspark.sql import SparkSession
@@ -13,16 +15,18 @@ from pyspark.sql import SparkSession
 from distributary.codecs.base import load_codec
 from distributary.errors import LeaseHeld, PipelineError
 from distributary.ingest.batch.attempt import Run
+from distributary.ingest.batch.decide import code_version
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.generation import app_of, read_generation
-from distributary.ingest.commit_log.entries import Batch, HandedOver, Rewritten, Standing
+from distributary.ingest.checkpoint.generation import Generation, app_of, read_generation
+from distributary.ingest.commit_log.entries import Batch, HandedOver, Process, Rewritten, Standing
 from distributary.ingest.commit_log.reading import CommitLog
-from distributary.ingest.commit_log.writing import Writer
+from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.offsets import Offsets
-from distributary.ingest.lease.holding import keeper_of
+from distributary.ingest.lease.holding import held, keeper_of
+from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.pipeline import (
     Pipeline,
     checkpoint_at,
@@ -115,10 +119,38 @@ def open_beside(
 ) -> Iterator[Pipeline]:
     """The pipeline beside its run. Raises LeaseHeld, with what to do, where a replay is not safe there."""
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
-    root = open_files(settings.sink.root, settings.storage)
     generation = read_generation(checkpoint)
     if generation is None:
         raise LeaseHeld(f"checkpoint {checkpoint} is just being made by a run; say it again")
+    _require_safe(settings, generation)
+    with _opened(settings, spark, registry, channels, generation) as (pipeline, _):
+        yield pipeline
+
+
+@contextmanager
+def open_instead(
+    settings: Settings,
+    spark: SparkSession,
+    registry: SchemaRegistry,
+    channels: Channels,
+    keeper: Keeper | None = None,
+) -> Iterator[Pipeline]:
+    """The pipeline with its lease held, by `keeper`, and without a question to Kafka, which may have forgotten its topics.
+
+    Whoever ran it before is shut out. Its newest batch is not brought to its end, which may take Kafka. Raises LeaseHeld while a run is alive, and
+    PipelineError where there has not been one yet.
+    """
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    with held(checkpoint, settings.name, keeper):
+        generation = read_generation(checkpoint)
+        if generation is None:
+            raise PipelineError(f"checkpoint {checkpoint} is of no run yet: there is nothing to make again")
+        ReadLog(checkpoint.log)
+        with _opened(settings, spark, registry, channels, generation) as (pipeline, log):
+            yield replace(pipeline, run=replace(pipeline.run, log=log()))
+
+
+def _require_safe(settings: Settings, generation: Generation) -> None:
     codec = load_codec(settings.decode.codec)
     if not codec.registered or codec.capabilities.growing is not None:
         raise LeaseHeld(
@@ -128,6 +160,19 @@ def open_beside(
         raise LeaseHeld(
             f"a run of the pipeline is alive that began with `start: again`, so it may bring records of the quarantine itself: {_STOP}"
         )
+
+
+@contextmanager
+def _opened(
+    settings: Settings,
+    spark: SparkSession,
+    registry: SchemaRegistry,
+    channels: Channels,
+    generation: Generation,
+) -> Iterator[tuple[Pipeline, Callable[[], Writer]]]:
+    """The pipeline with its log to read, and what begins an entry there."""
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    root = open_files(settings.sink.root, settings.storage)
     expression = expression_of(spark, settings.route, settings.decode)
     conditions = conditions_of(spark, settings)
     with closing(NativeCommits()) as native:
@@ -138,9 +183,12 @@ def open_beside(
         native.expect(lambda url: app_of(generation.id, url.rpartition("/")[2]))
         owners = owners_of(settings, checkpoint, generation, heritage)
         log = ReadLog(checkpoint.log)
+        generation = generation.as_of(log.so_far)
+        tables.made_with = replace(tables.made_with, topics=generation.world.topics)
         workers = workers_of(settings, spark)
+        me = Process(gethostname(), os.getpid(), code_version())
         run = Run(owners, checkpoint, generation, log, tables, rules, workers)
-        yield Pipeline(
+        pipeline = Pipeline(
             settings=settings,
             run=run,
             topics=channels.records(
@@ -151,6 +199,7 @@ def open_beside(
             finisher=Finisher(settings.sink.columns, checkpoint, tables, native, generation.lineage),
             rewriter=Rewriter(checkpoint.log, log, tables, workers),
         )
+        yield pipeline, lambda: begin(checkpoint.log, me, lambda: log.so_far)
 
 
 def require_appended(tables: Iterable[str]) -> None:

@@ -4,62 +4,36 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
-from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from distributary.errors import LeaseHeld, PipelineError
-from distributary.ingest import failpoints
 from distributary.ingest.batch.attempt import Attempts
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.checkpoint.manifest_json import from_json, to_json
-from distributary.ingest.checkpoint.manifests import manifest_of
 from distributary.ingest.checkpoint.scratch import scratch_folder
-from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.lease.holding import looked_for
 from distributary.ingest.pipeline import Pipeline, open_pipeline
 from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
-from distributary.ingest.quarantine.rows import identities
 from distributary.ingest.replay.beside import alone, open_beside, require_appended
-from distributary.ingest.replay.committing import Committing
-from distributary.ingest.replay.deciding import NUMBER, Became, Deciding
 from distributary.ingest.replay.headers import named_by
-from distributary.ingest.replay.kept import Kept, kept_as, sweep_records, unfinished
-from distributary.ingest.replay.staging import Asked, Tables, open_rows, rows_staged, stage, why_none
+from distributary.ingest.replay.kept import Kept, kept_as, unfinished
+from distributary.ingest.replay.staging import Asked, open_rows, stage, why_none
+from distributary.ingest.replay.work import Replay, Work
 from distributary.ingest.run import schemas_of
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.opening import open_files
-from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
-
-
-@dataclass(frozen=True, slots=True)
-class Replay:
-    """What one replay did.
-
-    resumed  whether it was begun before
-    records  how many it is of
-    became   what became of them
-    left     open records that were chosen and that no replay can decode again, by the reason
-    """
-
-    id: str
-    resumed: bool
-    records: int
-    became: Became
-    left: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +111,7 @@ def bring_back(
         else:
             attempts, let = _behind_the_newest_batch(pipeline, watch, stop), _any
         native = opened.enter_context(closing(NativeCommits()))
-        return _Work(pipeline, attempts, native, session, let).done(asked)
+        return _Bringing(Work(pipeline, attempts, native, session, let)).done(asked)
 
 
 def _behind_the_newest_batch(pipeline: Pipeline, watch: Progress, stop: threading.Event) -> Attempts:
@@ -153,47 +127,27 @@ def _any(tables: Iterable[str]) -> None:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Bringing:
     """The replays of one call."""
 
-    pipeline: Pipeline
-    attempts: Attempts
-    native: NativeCommits
-    spark: SparkSession
-    let: Callable[[Sequence[str]], None]
+    work: Work
 
     def done(self, asked: Asked) -> BroughtBack:
         """Those that were begun before, and one of all that is asked for and was not tried by them."""
-        run, tried, found = self.pipeline.run, [asked.but], list[Replay]()
-        sweep_records(run.checkpoint.files, run.root)
-        for kept, begun in unfinished(run.checkpoint.files, run.root):
-            rows = rows_staged(kept.records)
-            found.append(self._finished(kept, begun, resumed=True))
-            tried.append(identities(rows).combine_chunks())
+        run = self.work.pipeline.run
+        found, tried = self.work.finish_begun()
         # Only after this are records read again that were read before.
         ends = run.log.so_far.ends if run.generation.start.mode == "again" else {}
-        asked = replace(asked, but=pa.concat_arrays(tried), ends=ends)
+        asked = replace(asked, but=pa.concat_arrays([asked.but, *tried]), ends=ends)
         if any(one.num_rows for one in open_rows(run.root, asked)):
-            found.append(self._finished(*self._begun(asked), resumed=False))
+            found.append(self.work.finished(*self._begun(asked), resumed=False))
         return BroughtBack(run.pipeline, tuple(found))
-
-    @cached_property
-    def _last(self) -> Manifest | None:
-        run = self.pipeline.run
-        batch, _ = run.log.last()
-        return None if batch is None else manifest_of(batch, run.checkpoint.log)
 
     def _begun(self, asked: Asked) -> tuple[Kept, Mapping[str, Any]]:
         """The records taken out of quarantine, and written down that these are all."""
-        run = self.pipeline.run
+        run = self.work.pipeline.run
         kept = kept_as(run.checkpoint.files, run.root, uuid.uuid4().hex)
-        every = {table for table, owner in Records(run.root).all().items() if owner.pipeline == run.pipeline}
-        # A table of records as they came says nothing of whether they were placed.
-        states = run.tables.states(every)
-        mine = {table for table, state in states.items() if ENTITY_PROPERTY in state.properties}
-        mine |= set() if self._last is None else set(self._last.entities.values())
-        columns = run.rules.workers.columns
-        staged = stage(Tables(run.root, sorted(mine), columns), asked, run.rules.workers.tables, kept.records)
+        staged = stage(self.work.tables(), asked, run.rules.workers.tables, kept.records)
         begun = {
             "id": kept.id,
             "pipeline": run.pipeline,
@@ -204,25 +158,3 @@ class _Work:
         }
         kept.begin(begun)
         return kept, begun
-
-    def _finished(self, kept: Kept, begun: Mapping[str, Any], *, resumed: bool) -> Replay:
-        """One replay that was begun, brought to its end."""
-        told, run = kept.manifest(), self.pipeline.run
-        fresh = told is None
-        if told is None:
-            deciding = Deciding(self.attempts, kept, self._last, begun["files"], self.spark, self.let)
-            decided = deciding.decided()
-            manifest = None if decided.manifest is None else to_json(decided.manifest)
-            failpoints.reach(failpoints.BEFORE_MANIFEST, NUMBER)
-            told = {"became": decided.became.as_dict(), "manifest": manifest}
-            kept.decide(told)
-            failpoints.reach(failpoints.AFTER_MANIFEST, NUMBER)
-        if told["manifest"] is not None:
-            self.let([one["folder"] for one in told["manifest"]["tables"] if "merging" in one])
-            committing = Committing(
-                self.pipeline.finisher, run.tables, self.native, self.spark, kept.place.url
-            )
-            committing.commit(kept, from_json(told["manifest"]), fresh=fresh)
-        kept.end({"became": told["became"], "chosen": begun["chosen"], "at": begun["at"]})
-        became = Became(**told["became"])
-        return Replay(kept.id, resumed, begun["records"] + begun["already"], became, begun["left"])

@@ -32,7 +32,7 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import CHANGES_TABLE, QUARANTINE_TABLE, RESOLVED_TABLE
 from distributary.ingest.evolution.change_rows import ChangeRows, Origin, made_before, planned
 from distributary.ingest.evolution.transitions import Transitions
-from distributary.ingest.kafka.offsets import Offsets
+from distributary.ingest.kafka.offsets import Offsets, Stretches
 from distributary.ingest.kafka.records import RAW
 from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.parquet.data_file import DataFile, file_name
@@ -58,6 +58,9 @@ NUMBER = 0
 """Of the one batch that a replay is, in the names of its files and by its transactions."""
 
 _WHY = pa.schema([QUARANTINE_SCHEMA.field(name) for name in (*IDENTITY[2:], "reason")])
+
+
+NO_STRETCHES: Stretches = {}
 
 
 def app_of_replay(generation: str, replay: str) -> str:
@@ -116,47 +119,27 @@ class Deciding:
     """Decides one replay, as a batch behind the newest one of its pipeline would be.
 
     last   the manifest of that; None before the first
-    files  the names of those with the replay's records
     let    raises where tables, by their folders, whose rows take the place of others may not get any now
     """
 
     attempts: Attempts
     kept: Kept
     last: Manifest | None
-    files: Sequence[str]
     spark: SparkSession
     let: Callable[[Sequence[str]], None]
 
-    def decided(self) -> Decided:
-        """Nothing of it is visible yet. Raises PipelineErrors for what stands in its way."""
+    def _begin(self) -> None:
         run = self.attempts.run
         run.parked.leave_alone()
         # What an attempt before this one wrote and nothing names.
         sweep(run.root, self.kept.id, [range(NUMBER, NUMBER + 1)], ())
-        rows = rows_staged(self.kept.records)
-        if not self.files:
-            return self._with_resolved(None, rows, {}, {})
         run.workers.prepare(self.spark)
-        records = waiting_records(self.spark, self.kept.records, self.files).select(*RAW)
-        before = self.attempts.before(self.last)
-        settled = self._settled(records, before, _span(rows))
-        try:
-            files = settled.report.files.written
-            placed = _placed(run.root, files, run.rules.workers.columns)
-            refused = _refused(run.root, files)
-            decision = self._decision(settled, before, _span(rows))
-            manifest = self._manifest(decision)
-        except BaseException:
-            discard(run.root, settled.report)
-            raise
-        # Of those that fail again quarantine has the rows already.
-        discard(
-            run.root, settled.report, {one.file.table for one in files if one.entity is not None}.__contains__
-        )
-        return self._with_resolved(manifest, rows, placed, refused)
 
-    def _settled(self, records: DataFrame, before: Before, offsets: Offsets) -> Settled:
-        run = self.attempts.run
+    def _settled(
+        self, records: DataFrame, offsets: Offsets, workers: Workers, placed: Stretches = NO_STRETCHES
+    ) -> tuple[Settled, Before]:
+        """Every record in its place, but for those that `placed` has; and what there was before."""
+        run, before = self.attempts.run, self.attempts.before(self.last)
         rules = run.rules
         if rules.decode.evolution in ("auto", "restart"):
             # There is no query that could be started again.
@@ -173,14 +156,16 @@ class Deciding:
                 aside=self.kept.records.below(f"waiting-{uuid.uuid4().hex}"),
             ),
             # They were kept as they came when they were read.
-            rules=replace(pins.rules, tables=replace(pins.rules.tables, kept=AsTheyCame())),
+            rules=replace(
+                pins.rules,
+                tables=replace(pins.rules.tables, kept=AsTheyCame(headers=pins.rules.tables.kept.headers)),
+            ),
             # Which of the records a table has was looked up one by one.
             tables=replace(pins.tables, already={}),
-            placed={},
+            placed=placed,
         )
-        known = run.workers
-        workers = _Staged(known.slots, known.headers, known.arrow_rows, known.most_files)
-        return Settling(records.sparkSession, run.tables, objections, answers, workers).settle(records, pins)
+        settling = Settling(records.sparkSession, run.tables, objections, answers, workers)
+        return settling.settle(records, pins), before
 
     def _decision(self, settled: Settled, before: Before, offsets: Offsets) -> Decision:
         """The tables made what the records need."""
@@ -244,7 +229,10 @@ class Deciding:
         placed: Mapping[str, pa.Array],
         refused: Mapping[str, pa.Array],
     ) -> Decided:
-        """With the rows of `quarantine_resolved`; `placed` has where records are from that a table gets, `refused` those that fail again, as texts."""
+        """With the rows of `quarantine_resolved`; `placed` has where records are from that a table gets, `refused` those that fail again, as texts.
+
+        Raises OSError.
+        """
         run = self.attempts.run
         where, already = _texts(rows), rows["already"]
         stays = pc.is_in(where, _joined(refused))
@@ -304,6 +292,40 @@ class Deciding:
         self.attempts.run.root.put(f"{RESOLVED_TABLE}/{name}", data, named_later=True)
         told = statistics(writer.writer.metadata, Layout(RESOLVED_SCHEMA))
         return DataFile(RESOLVED_TABLE, name, rows.num_rows, data.size, told)
+
+
+@dataclass(frozen=True)
+class OfQuarantine(Deciding):
+    """Decides what becomes of records that were taken out of quarantine.
+
+    files  the names of those with them
+    """
+
+    files: Sequence[str]
+
+    def decided(self) -> Decided:
+        """Nothing of it is visible yet. Raises PipelineErrors for what stands in its way."""
+        self._begin()
+        run, rows = self.attempts.run, rows_staged(self.kept.records)
+        if not self.files:
+            return self._with_resolved(None, rows, {}, {})
+        records = waiting_records(self.spark, self.kept.records, self.files).select(*RAW)
+        known = run.workers
+        workers = _Staged(known.slots, known.headers, known.arrow_rows, known.most_files)
+        settled, before = self._settled(records, _span(rows), workers)
+        try:
+            files = settled.report.files.written
+            placed = _placed(run.root, files, run.rules.workers.columns)
+            refused = _refused(run.root, files)
+            manifest = self._manifest(self._decision(settled, before, _span(rows)))
+        except BaseException:
+            discard(run.root, settled.report)
+            raise
+        # Of those that fail again quarantine has the rows already.
+        discard(
+            run.root, settled.report, {one.file.table for one in files if one.entity is not None}.__contains__
+        )
+        return self._with_resolved(manifest, rows, placed, refused)
 
 
 def _span(rows: pa.Table) -> Offsets:

@@ -2,7 +2,7 @@
 
 Nothing of it is ever changed, so whoever comes after a crash goes on where it stopped:
 
-    replays/<id>/records/...      the records as they came, and which rows of quarantine they are
+    replays/<id>/records/...      of quarantine, the records as they came, and which rows of quarantine they are
     replays/<id>/begun.json       these are all of them: from here on the replay is of them, whatever becomes of the quarantine
     replays/<id>/changes/...      changes of tables, written down before they are made
     replays/<id>/manifest.json    what each table gets: from here on there is no way back
@@ -22,7 +22,10 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.storage.contract import Files
 
-REPLAYS, FORMAT = "replays", 1
+REPLAYS, FORMAT = "replays", 2
+
+OF = "of"
+"""In what a replay is of: that its records are bronze's, which versions of format 1 do not know."""
 
 _BEGUN, _MANIFEST, _DONE, _RECORDS = "begun.json", "manifest.json", "done.json", "records"
 
@@ -90,7 +93,7 @@ class Kept:
         self.place.remove_folder()
 
     def _put(self, path: str, value: Mapping[str, Any]) -> None:
-        data = json.dumps({"format": FORMAT, **value}).encode()
+        data = json.dumps({"format": FORMAT if OF in value else 1, **value}).encode()
         if not self.place.put_new(path, data):
             raise AnswerLost(f"{self.place.url}/{path} is there already, by another program; say it again")
 

@@ -14,6 +14,7 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.erasure.record import RECORDS
 from distributary.ingest.kafka import librdkafka
+from distributary.ingest.replay.outcomes import OUTCOMES
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.opening import open_files
@@ -26,6 +27,7 @@ from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
 from distributary.producer_sim.verify.ledger_check import Batch, Held, check_ledger, read_ledger
 from distributary.producer_sim.verify.log_check import LogNow, check_log, read_log
 from distributary.producer_sim.verify.quarantine_survey import QuarantineSurvey, survey_quarantine
+from distributary.producer_sim.verify.replayed import with_replayed
 from distributary.producer_sim.verify.table_survey import Survey, holders, survey_table
 from distributary.producer_sim.verify.topic_check import TopicsNow, check_topics, topics_now, unread
 from distributary.producer_sim.verify.truth_check import against_truth
@@ -195,6 +197,11 @@ def _against_ledger(
             held = with_erased(lake, held, kept.tables)
         except (*READ_ERRORS, ValueError, KeyError, TypeError) as error:
             yield Difference("table_unreadable", RECORDS, f"what is kept of erasures: {error}")
+        try:
+            held, lacking = with_replayed(lake, held)
+            yield from lacking
+        except (*READ_ERRORS, ValueError, KeyError, TypeError) as error:
+            yield Difference("table_unreadable", OUTCOMES, f"what is kept of replays: {error}")
         for found in (held.tables, held.merged):
             found.leave_out(quarantine.moved)
         yield from check_ledger(ledger, held)

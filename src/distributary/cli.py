@@ -33,6 +33,7 @@ from distributary.commands.tables import derive as commands_derive
 from distributary.commands.tables import erase as commands_erase
 from distributary.commands.tables import expectations as commands_expectations
 from distributary.commands.tables import maintain as commands_maintain
+from distributary.commands.tables import rebuild as commands_rebuild
 from distributary.commands.tables import resolve as commands_resolve
 from distributary.commands.tables import versions as commands_versions
 from distributary.errors import DistributaryError
@@ -85,6 +86,10 @@ app.command()(commands_expectations.expectations)
 app.command()(commands_maintain.maintain)
 
 app.command()(commands_derive.derive)
+
+app.command()(commands_rebuild.replay)
+
+app.command()(commands_rebuild.reset)
 
 app.command()(commands_erase.erase)
 

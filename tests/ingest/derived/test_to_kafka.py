@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -50,7 +52,7 @@ def test_who_wakes_too_late_adds_nothing_behind_what_is_newer(place: Topic) -> N
 
 
 def test_what_fails_on_the_way_is_given_up_whole(place: Topic) -> None:
-    def records():  # type: ignore[no-untyped-def]
+    def records() -> Iterator[tuple[bytes, bytes]]:
         yield b"k", b"half"
         raise KeyError
 

@@ -46,6 +46,7 @@ def chosen_by(
     schema_id: Sequence[str] | None,
     topic: Sequence[str] | None,
     times: tuple[str | None, str | None],
+    options: tuple[str, str] = ("--since", "--until"),
 ) -> Chosen:
     """Which records are meant. Raises ConfigError for what is no time."""
     from distributary.ingest.quarantine.chosen import Chosen
@@ -56,7 +57,7 @@ def chosen_by(
         "schemas": tuple(schema_id or ()),
         "topics": tuple(topic or ()),
     }
-    since, until = (_time(name, text) for name, text in zip(("--since", "--until"), times, strict=True))
+    since, until = (_time(name, text) for name, text in zip(options, times, strict=True))
     return Chosen(**listed, since=since, until=until)
 
 

@@ -1,0 +1,64 @@
+"""How many records of bronze no table has: what a replay would decode, with nothing done and nobody kept out."""
+
+from __future__ import annotations
+
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import read_generation
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.commit_log.entries import Standing
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.replay.portions import Portion, portions, until
+from distributary.ingest.replay.raw_records import RawRecords
+from distributary.ingest.replay.silver import Replayed, as_last_read, require_bronze
+from distributary.ingest.replay.staging import Tables
+from distributary.ingest.replay.to_do import to_do
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.known import ENTITY_PROPERTY
+from distributary.ingest.tables.log import has_log
+from distributary.ingest.tables.transaction import newest_batch
+
+
+def lacking(settings: Settings, chosen: Chosen | None = None) -> Replayed:
+    """Of which entities they are nobody knows before they are decoded. Raises PipelineError where that cannot be read."""
+    require_bronze(settings)
+    settings, chosen = as_last_read(settings), chosen or Chosen()
+    root = open_files(settings.sink.root, settings.storage)
+    log = Checkpoint(open_files(settings.checkpoint, settings.storage)).log
+    so_far = log.state().so_far or Standing()
+    newest = None if so_far.last is None else log.newest_batch(so_far.last)
+    end = until(so_far, newest, _reached(settings, root), alive=True)
+    tables = Tables(root, _tables_of(root, settings.name), settings.sink.columns)
+    raw = RawRecords.of(root, settings.rule_book().kept.folders)
+    found = Replayed(settings.name, dry_run=True)
+    for offsets in portions(raw, chosen, end, settings.limits.batch_rows):
+        todo = to_do(raw, tables, settings.name, Portion(offsets, chosen))
+        found = Replayed(
+            settings.name,
+            found.records + todo.there + todo.count,
+            found.there + todo.there,
+            portions=found.portions + 1,
+            dry_run=True,
+        )
+    return found
+
+
+def _reached(settings: Settings, root: Files) -> int | None:
+    generation = read_generation(Checkpoint(open_files(settings.checkpoint, settings.storage)))
+    if generation is None or not has_log(root.below(BATCHES_TABLE)):
+        return None
+    return newest_batch(root.below(BATCHES_TABLE), generation.app_id("batches"))
+
+
+def _tables_of(root: Files, pipeline: str) -> list[str]:
+    """A pipeline's tables of entities."""
+    mine = (table for table, owner in Records(root).all().items() if owner.pipeline == pipeline)
+    return [
+        table
+        for table in mine
+        if has_log(root.below(table))
+        and ENTITY_PROPERTY in opened(root.below(table)).metadata().configuration
+    ]

@@ -1,0 +1,72 @@
+"""All files of a table taken out of it by one entry of its log, once however often it is begun; columns, transactions and older versions stay."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from typing import Any
+
+from distributary.errors import PipelineError
+from distributary.ingest import failpoints
+from distributary.ingest.log_paths import entry_path
+from distributary.ingest.merge import live_files
+from distributary.ingest.merge.entry import removal
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.log import ENGINE, clocks, is_read, put_entry
+from distributary.ingest.tables.state import TableState, state_of
+from distributary.ingest.tables.transaction import is_committed
+
+RESET = "distributary.reset"
+"""In a commit: the reset that it is a part of."""
+
+_ATTEMPTS = 20
+
+
+def why_not(place: Files) -> str:
+    """Why a table cannot be emptied; empty where it can. Raises DeltaError where it cannot be opened."""
+    state = state_of(opened(place), place)
+    if not state.native:
+        return f"only Spark's writer may change it ({state.why_not})"
+    if state.properties.get("delta.appendOnly", "").lower() == "true":
+        return "it lets nobody take rows away (delta.appendOnly)"
+    return ""
+
+
+def empty(place: Files, app: str, reset: str) -> int | None:
+    """Take all rows out of a table; by which version, and None where this reset has done so before, or it has none.
+
+    app  the application by whose transaction it is known to be done
+
+    It survives a loss of power when this returns. Raises DeltaError where it cannot be opened, and PipelineError where others were first each time.
+    """
+    for _ in range(_ATTEMPTS):
+        if is_committed(place, app, 0):
+            return None
+        began, state = clocks(), state_of(opened(place), place)
+        failpoints.reach(failpoints.AMID_RESET, 0)
+        version = state.version + 1
+        if put_entry(place, version, _actions(place, state, app, reset)) and is_read(place, version, began):
+            place.sync([entry_path(version)])
+            return version
+    raise PipelineError(f"table {place}: {_ATTEMPTS} times another writer was first; say it again")
+
+
+def _actions(place: Files, state: TableState, app: str, reset: str) -> list[dict[str, Any]]:
+    now = int(time.time() * 1000)
+    gone = [add for _, add in live_files.read(place, state.version)]
+    info = {
+        "timestamp": now,
+        "operation": "DELETE",
+        "operationParameters": {"predicate": "[]"},
+        "operationMetrics": {"numRemovedFiles": str(len(gone)), "numAddedFiles": "0"},
+        "isBlindAppend": False,
+        "engineInfo": ENGINE,
+        "txnId": str(uuid.uuid4()),
+        RESET: reset,
+    }
+    return [
+        {"commitInfo": info},
+        {"txn": {"appId": app, "version": 0, "lastUpdated": now}},
+        *({"remove": removal(add, now)} for add in gone),
+    ]

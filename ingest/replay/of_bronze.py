@@ -1,0 +1,227 @@
+"""What becomes of a portion of bronze: decided as a batch of its records would be, but for those that have their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from distributary.ingest.batch.decide import Before
+from distributary.ingest.batch.passes import Settled, Workers, discard
+from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
+from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.erasure.record import all_gone
+from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.parquet.data_file import DataFile, file_name
+from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.replay.deciding import NUMBER, Became, Decided, Deciding, app_of_replay
+from distributary.ingest.replay.outcomes import Outcome
+from distributary.ingest.replay.places import (
+    Partition,
+    Places,
+    are_in,
+    count,
+    joined,
+    of_rows,
+    within,
+    without,
+)
+from distributary.ingest.replay.portions import Portion
+from distributary.ingest.replay.raw_records import PLACE
+from distributary.ingest.replay.to_do import ToDo
+from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
+from distributary.ingest.worker.report import WrittenFile
+
+OTHERS = "not_chosen"
+"""Among what a replay lets go: records of entities that were not asked for."""
+
+
+@dataclass(frozen=True)
+class OfBronze(Deciding):
+    """Decides what becomes of a portion of bronze."""
+
+    portion: Portion
+    todo: ToDo
+
+    def decided(self) -> tuple[Decided, Outcome]:
+        """Nothing of it is visible yet. Raises PipelineErrors for what stands in its way."""
+        todo = self.todo
+        already = Became(already=todo.there)
+        if not todo.count:
+            return Decided(None, already), Outcome()
+        self._begin()
+        run, offsets = self.attempts.run, self.portion.offsets
+        records = todo.raw.frame(self.spark, offsets, once=todo.once)
+        workers = Workers(
+            run.workers.slots, run.workers.headers, run.workers.arrow_rows, run.workers.most_files
+        )
+        settled, before = self._settled(records, offsets, workers, todo.passed)
+        try:
+            return self._of(settled, before)
+        except BaseException:
+            discard(run.root, settled.report)
+            raise
+
+    def _of(self, settled: Settled, before: Before) -> tuple[Decided, Outcome]:
+        run, todo = self.attempts.run, self.todo
+        settled, others = self._chosen(settled)
+        events = [one for one in settled.report.files.written if one.entity is not None]
+        refusing = [one for one in settled.report.files.written if one.file.table == QUARANTINE_TABLE]
+        manifest = self._manifest(self._decision(settled, before, self.portion.offsets))
+        by_reason, refused = self._refused(refusing)
+        own = without(refused, self._known_to_quarantine(refused))
+        kept = self._kept_in_quarantine(refusing, own)
+        merges = {table.folder for table in manifest.tables if table.merging is not None}
+        added = self._placed(one for one in events if one.table not in merges)
+        merged = self._placed(one for one in events if one.table in merges)
+        placed = joined([added, merged])
+        outcome = Outcome(added, merged, own, without(todo.wanted, joined([placed, refused, others])))
+        resolved = self._resolved(manifest, placed, joined([refused, others]))
+        tables = [*(self._as_now(table) for table in manifest.tables), *kept, *resolved]
+        became = Became(dict(settled.report.counts.rows), todo.there, count(outcome.dropped), by_reason)
+        if not tables:
+            return Decided(None, became), outcome
+        whole = replace(manifest, tables=tuple(tables))
+        # A manifest that is there has all its files.
+        run.root.sync(
+            f"{folder}/{one.name}"
+            for table in whole.tables
+            for folder, files in table.parts.items()
+            for one in files
+        )
+        return Decided(whole, became), outcome
+
+    def _as_now(self, table: TableFiles) -> TableFiles:
+        """What came once before may be older than all deletes that are remembered; not so where all comes once more."""
+        merging = table.merging
+        if merging is None or merging.deletes is None or self.portion.rebuilt:
+            return table
+        return replace(table, merging=replace(merging, deletes=replace(merging.deletes, again=True)))
+
+    def _chosen(self, settled: Settled) -> tuple[Settled, Places]:
+        """Without what is of entities that were not asked for, and where those records are from."""
+        wanted, report = self.portion.chosen.entities, settled.report
+        if not wanted:
+            return settled, {}
+        mine = [one for one in report.files.written if one.entity is None or one.entity in wanted]
+        others = [one for one in report.files.written if one.entity is not None and one.entity not in wanted]
+        places = self._placed(others)
+        root = self.attempts.run.root
+        report.files.written = mine
+        for folder in {one.table for one in others}:
+            report.counts.dropped[OTHERS] += report.counts.rows.pop(folder, 0)
+        root.delete(f"{one.file.table}/{one.file.name}" for one in others)
+        for folder in {one.file.table for one in others}:
+            # Only of a table that is not there nothing else is.
+            root.remove_folder(folder)
+        gone = {one.table for one in others}
+        layouts = {folder: layout for folder, layout in settled.layouts.items() if folder not in gone}
+        return replace(settled, layouts=layouts), places
+
+    def _placed(self, files: Iterable[WrittenFile]) -> Places:
+        columns = self.attempts.run.rules.workers.columns
+        names = (columns.kafka_topic, columns.kafka_partition, columns.kafka_offset)
+        kinds = pa.schema(
+            [(name, QUARANTINE_SCHEMA.field(own).type) for name, own in zip(names, PLACE, strict=True)]
+        )
+        return joined(of_rows(part, names) for one in files for part in self._parts(one, kinds))
+
+    def _refused(self, files: Sequence[WrittenFile]) -> tuple[dict[str, int], Places]:
+        """How many would go to quarantine, by the reason, and where from."""
+        columns = pa.schema([QUARANTINE_SCHEMA.field(name) for name in (*PLACE, "reason", "entity")])
+        reasons: dict[str, int] = {}
+        found = list[Places]()
+        for part in (part for one in files for part in self._parts(one, columns)):
+            mine = self._of_entities(part)
+            for one in mine["reason"].value_counts().to_pylist():
+                reasons[one["values"]] = reasons.get(one["values"], 0) + one["counts"]
+            found.append(of_rows(mine, PLACE))
+        return reasons, joined(found)
+
+    def _of_entities(self, rows: pa.Table) -> pa.Table:
+        wanted = self.portion.chosen.entities
+        return rows.filter(pc.is_in(rows["entity"], pa.array(wanted, pa.string()))) if wanted else rows
+
+    def _known_to_quarantine(self, refused: Places) -> Places:
+        """Those of some that wait there already, or were deleted from there."""
+        if not refused:
+            return {}
+        run = self.attempts.run
+        gone = [
+            {(topic, number): offsets}
+            for table, one in all_gone(run.root, run.pipeline)
+            if table == QUARANTINE_TABLE
+            for (_, _, topic, number), offsets in one.parts.items()
+        ]
+        return within(refused, joined([self.todo.waiting.places, *gone]))
+
+    def _kept_in_quarantine(self, files: Sequence[WrittenFile], own: Places) -> list[TableFiles]:
+        """A file of the rows of quarantine for these records, in the place of those that workers wrote."""
+        run = self.attempts.run
+        made = list[DataFile]()
+        if own:
+            made.append(self._file_of(files, own))
+        run.root.delete(f"{one.file.table}/{one.file.name}" for one in files)
+        app = app_of_replay(run.generation.id, self.kept.id)
+        layout = Layout(QUARANTINE_SCHEMA)
+        return [TableFiles(QUARANTINE_TABLE, "quarantine", app, layout, True, tuple(made))] if made else []
+
+    def _file_of(self, files: Sequence[WrittenFile], own: Places) -> DataFile:
+        root, name, rows = self.attempts.run.root, file_name(self.kept.id, NUMBER), 0
+        with root.below(QUARANTINE_TABLE).writer(name, named_later=True) as stream:
+            with pq.ParquetWriter(stream.sink, QUARANTINE_SCHEMA, compression="zstd") as writer:
+                for part in (part for one in files for part in self._parts(one, QUARANTINE_SCHEMA)):
+                    mine = self._of_entities(part)
+                    mine = mine.filter(are_in(mine, PLACE, own))
+                    rows += mine.num_rows
+                    writer.write_table(mine.cast(QUARANTINE_SCHEMA))
+            size = stream.tell()
+        told = statistics(writer.writer.metadata, Layout(QUARANTINE_SCHEMA))
+        return DataFile(QUARANTINE_TABLE, name, rows, size, told)
+
+    def _resolved(self, manifest: Manifest, placed: Places, stays: Places) -> list[TableFiles]:
+        """What is told of records that waited in quarantine and have another place now."""
+        tried = within(self.todo.waiting.places, without(self.todo.wanted, stays))
+        rows = self.todo.waiting.to_resolve()
+        rows = rows.filter(are_in(rows, PLACE, tried))
+        if not rows.num_rows:
+            return []
+        waiting = of_rows(rows, PLACE)
+        texts = {
+            folder: _texts(within(waiting, self._placed_in(manifest, folder)))
+            for folder in (table.folder for table in manifest.tables if table.role == "events")
+        }
+        found = self._with_resolved(None, rows, texts, {})
+        return [] if found.manifest is None else list(found.manifest.tables)
+
+    def _placed_in(self, manifest: Manifest, folder: str) -> Places:
+        files = [
+            WrittenFile("", one, manifest.table(folder).layout)
+            for part in manifest.table(folder).parts.values()
+            for one in part
+        ]
+        return self._placed(files)
+
+    def _parts(self, one: WrittenFile, columns: pa.Schema) -> Iterator[pa.Table]:
+        file = one.file
+        root = self.attempts.run.root
+        data = DataColumns(root.below(file.table), file.name, file.bytes, dict(file.partition))
+        for number, _, _ in data.groups():
+            yield data.read(number, columns)
+
+
+def _texts(places: Mapping[Partition, Any]) -> pa.Array:
+    """As the places of rows in quarantine are told."""
+    return pa.array(
+        [
+            f"{topic}/{number}/{offset}"
+            for (topic, number), offsets in places.items()
+            for offset in offsets.tolist()
+        ],
+        pa.string(),
+    )

@@ -1,0 +1,100 @@
+"""Where the records of bronze went that were replayed: told under the root, a JSON file a portion, for who holds tables against the ledger."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pyroaring import BitMap64
+
+from distributary.ingest.replay.places import Numbers, Partition, Places
+from distributary.ingest.storage.contract import Files
+
+OUTCOMES = ".distributary/replays"
+"""Where, under the root."""
+
+_ADDED, _MERGED, _REFUSED, _DROPPED = "added", "merged", "refused", "dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Where the records went that were decoded.
+
+    added    those with a row in a table to which each is added
+    merged   those of tables where rows take the place of others
+    refused  those that are in quarantine since
+    dropped  those that the settings let go
+    """
+
+    added: Places = field(default_factory=dict)
+    merged: Places = field(default_factory=dict)
+    refused: Places = field(default_factory=dict)
+    dropped: Places = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, list[list[Any]]]:
+        """The same as JSON values: offsets as a Roaring bitmap in base64."""
+        return {
+            name: [[*partition, _text(offsets)] for partition, offsets in places.items()]
+            for name, places in (
+                (_ADDED, self.added),
+                (_MERGED, self.merged),
+                (_REFUSED, self.refused),
+                (_DROPPED, self.dropped),
+            )
+        }
+
+
+def _text(offsets: Numbers) -> str:
+    return base64.b64encode(BitMap64(offsets.tolist()).serialize()).decode()
+
+
+def tell(root: Files, pipeline: str, replay: str, at: str, places: Mapping[str, Any]) -> None:
+    """Keep an outcome, as `to_json` gave it, for good. Raises OSError."""
+    told = {"format": 1, "pipeline": pipeline, "replay": replay, "at": at, **places}
+    root.put_new(f"{OUTCOMES}/{replay}.json", json.dumps(told).encode())
+
+
+@dataclass(slots=True)
+class Since:
+    """Where replayed records are, as the newest replay of each says.
+
+    added    those with a row in a table to which each is added
+    let_out  those that have no row in any table: refused, or let go
+    """
+
+    added: dict[Partition, BitMap64] = field(default_factory=dict)
+    let_out: dict[Partition, BitMap64] = field(default_factory=dict)
+
+    def take(self, told: Mapping[str, Sequence[Sequence[Any]]]) -> None:
+        """A later replay."""
+        for name, mine, others in (
+            (_ADDED, self.added, self.let_out),
+            (_MERGED, None, self.let_out),
+            (_REFUSED, self.let_out, self.added),
+            (_DROPPED, self.let_out, self.added),
+        ):
+            for topic, number, text in told[name]:
+                offsets, partition = BitMap64.deserialize(base64.b64decode(text)), (topic, number)
+                if mine is not None:
+                    mine[partition] = mine.get(partition, BitMap64()) | offsets
+                if partition in others:
+                    others[partition] = others[partition] - offsets
+
+
+def since(root: Files, pipeline: str) -> Since:
+    """What all replays of a pipeline did. Raises OSError, and ValueError, KeyError or TypeError of a file that is none of these."""
+    every = [json.loads(root.read(f"{OUTCOMES}/{name}")) for name in root.names(OUTCOMES)]
+    found = Since()
+    for told in sorted(every, key=lambda one: str(one["at"])):
+        if told["pipeline"] == pipeline:
+            found.take(told)
+    return found
+
+
+def offsets_of(bitmap: BitMap64) -> Numbers:
+    """As Arrow and numpy have them."""
+    return np.asarray(bitmap.to_array(), np.int64)

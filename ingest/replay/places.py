@@ -1,0 +1,113 @@
+"""Sets of records by where they stand in Kafka: offsets by topic and partition, each once and in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distributary.ingest.kafka.offsets import Offsets, Stretches
+
+Numbers: TypeAlias = npt.NDArray[np.int64]
+
+Partition: TypeAlias = tuple[str, int]
+
+Places: TypeAlias = Mapping[Partition, Numbers]
+
+
+def split(topics: Any, partitions: Any, offsets: Any) -> dict[Partition, Numbers]:
+    """The offsets of some rows by their partitions, in the rows' order, as often as they are there; a row that lacks any of the three is passed over."""
+    rows = pa.table([topics, partitions, offsets], names=["topic", "partition", "offset"]).drop_null()
+    if not rows.num_rows:
+        return {}
+    names = rows["topic"].cast(pa.string()).combine_chunks().dictionary_encode()
+    names = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
+    codes = names.indices.to_numpy().astype(np.int64) << 32 | rows["partition"].to_numpy()
+    numbers = rows["offset"].to_numpy()
+    found = {}
+    for code in np.unique(codes).tolist():
+        found[names.dictionary[code >> 32].as_py(), code & 0xFFFFFFFF] = numbers[codes == code]
+    return found
+
+
+def joined(parts: Iterable[Places]) -> dict[Partition, Numbers]:
+    """All of them together."""
+    lists: dict[Partition, list[Numbers]] = {}
+    for part in parts:
+        for partition, numbers in part.items():
+            lists.setdefault(partition, []).append(numbers)
+    return {partition: np.unique(np.concatenate(those)) for partition, those in lists.items()}
+
+
+def without(some: Places, others: Places) -> dict[Partition, Numbers]:
+    """Those of some that are not among the others."""
+    none = np.empty(0, np.int64)
+    found = {
+        partition: numbers[~np.isin(numbers, others.get(partition, none))]
+        for partition, numbers in some.items()
+    }
+    return {partition: numbers for partition, numbers in found.items() if len(numbers)}
+
+
+def within(some: Places, others: Places) -> dict[Partition, Numbers]:
+    """Those of some that are among the others."""
+    found = {
+        partition: numbers[np.isin(numbers, others[partition])]
+        for partition, numbers in some.items()
+        if partition in others
+    }
+    return {partition: numbers for partition, numbers in found.items() if len(numbers)}
+
+
+def count(some: Places) -> int:
+    """How many there are."""
+    return sum(map(len, some.values()))
+
+
+def between(some: Places, offsets: Offsets) -> dict[Partition, Numbers]:
+    """Those of some that lie in a range of offsets."""
+    found = {}
+    for (topic, partition), numbers in some.items():
+        first, end = offsets.get(topic, {}).get(partition, (0, 0))
+        mine = numbers[(numbers >= first) & (numbers < end)]
+        if len(mine):
+            found[topic, partition] = mine
+    return found
+
+
+def passed_by(every: Places, wanted: Places) -> Stretches:
+    """The stretches that have all records but the wanted ones; as few as there can be, since between records there may be offsets without any."""
+    found: dict[str, dict[int, list[tuple[int, int]]]] = {}
+    none = np.empty(0, np.int64)
+    for (topic, partition), numbers in every.items():
+        skipped = ~np.isin(numbers, wanted.get((topic, partition), none))
+        if not skipped.any():
+            continue
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], skipped, [False]]).astype(np.int8)))
+        stretches = zip(numbers[edges[::2]].tolist(), (numbers[edges[1::2] - 1] + 1).tolist(), strict=True)
+        found.setdefault(topic, {})[partition] = list(stretches)
+    return found
+
+
+def of_rows(rows: pa.Table, names: Iterable[str]) -> dict[Partition, Numbers]:
+    """Where rows are from, by the columns of these names."""
+    return joined([split(*(rows[name] for name in names))])
+
+
+def are_in(rows: pa.Table, names: Iterable[str], some: Places) -> pa.Array:
+    """Which rows are from one of these places."""
+    topics, partitions, offsets = (rows[name] for name in names)
+    found = [
+        pc.and_(
+            pc.and_(pc.equal(topics, topic), pc.equal(partitions, partition)),
+            pc.is_in(offsets, pa.array(numbers, offsets.type)),
+        )
+        for (topic, partition), numbers in some.items()
+    ]
+    none = pa.repeat(pa.scalar(False), rows.num_rows)
+    return pc.fill_null(reduce(pc.or_, found, none), False)

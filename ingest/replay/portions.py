@@ -1,0 +1,130 @@
+"""All that is to be replayed, cut into portions of about as many records each, so that memory is bounded and a crash costs one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from distributary.ingest.commit_log.entries import Batch, Standing
+from distributary.ingest.kafka.offsets import (
+    Offsets,
+    Positions,
+    highest,
+    offsets_from_json,
+    offsets_to_json,
+    starts,
+)
+from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.replay.places import Partition, split
+from distributary.ingest.replay.raw_records import PLACE, RawRecords, of_time
+
+# How many offsets are counted together, of large portions.
+_BLOCK = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Portion:
+    """Records of bronze that are replayed together.
+
+    offsets  within which they stand
+    chosen   which of those
+    rebuilt  whether tables were emptied before, so that all of their records come in the order in which they came at first
+    """
+
+    offsets: Offsets
+    chosen: Chosen = field(default_factory=Chosen)
+    rebuilt: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {
+            "offsets": offsets_to_json(self.offsets),
+            "chosen": self.chosen.as_dict(),
+            "rebuilt": self.rebuilt,
+        }
+
+    @classmethod
+    def from_dict(cls, value: Mapping[str, Any]) -> Portion:
+        """What `as_dict` gave. Raises ValueError, KeyError or TypeError for anything else."""
+        return cls(offsets_from_json(value["offsets"]), Chosen.from_dict(value["chosen"]), value["rebuilt"])
+
+
+# Of a topic that nobody reads any more all was read.
+_FOR_EVER = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Until:
+    """Before which offsets all batches are in all their tables.
+
+    ends    by topic and partition
+    others  of those that are not named
+    """
+
+    ends: Positions = field(default_factory=dict)
+    others: int = _FOR_EVER
+
+    def of(self, topic: str, number: int) -> int:
+        """The first offset of a partition that is not to be touched."""
+        return self.ends.get(topic, {}).get(number, self.others)
+
+
+def until(so_far: Standing, newest: Batch | None, reached: int | None, *, alive: bool) -> Until:
+    """As a log and the ledger's newest batch tell: of a batch that is not in all its tables a run is just making rows, or is to.
+
+    While a run is alive nothing is known of partitions that the log does not name.
+    """
+    ends = highest(so_far.ends, so_far.left)
+    if newest is not None and (reached is None or reached < newest.number):
+        for topic, numbers in starts(newest.offsets).items():
+            ends.setdefault(topic, {}).update(numbers)
+    return Until(ends, 0 if alive else _FOR_EVER)
+
+
+def portions(raw: RawRecords, chosen: Chosen, end: Until, most: int) -> Iterator[Offsets]:
+    """Ranges of offsets that together have all records of the chosen topics and time before an end, each about as many as `most`."""
+    block = max(1, min(_BLOCK, most // 4))
+    counted: dict[Partition, dict[int, int]] = {}
+    for file in raw.files:
+        for rows, alive in file.rows():
+            mine = rows.filter(alive)
+            mine = mine.filter(of_time(mine, chosen))
+            _count(mine, end, block, counted)
+    total = sum(sum(blocks.values()) for blocks in counted.values())
+    parts = -(-total // most)
+    cut = {partition: _cut(blocks, parts, block) for partition, blocks in counted.items()}
+    for part in range(parts):
+        found: dict[str, dict[int, tuple[int, int]]] = {}
+        for (topic, number), ranges in cut.items():
+            first, last = ranges[part]
+            last = min(last, end.of(topic, number))
+            if first < last:
+                found.setdefault(topic, {})[number] = (first, last)
+        if found:
+            yield found
+
+
+def _count(rows: pa.Table, end: Until, block: int, counted: dict[Partition, dict[int, int]]) -> None:
+    for (topic, number), offsets in split(*(rows[name] for name in PLACE)).items():
+        mine = offsets[offsets < end.of(topic, number)]
+        blocks, counts = np.unique(mine // block, return_counts=True)
+        known = counted.setdefault((topic, number), {})
+        for one, count in zip(blocks.tolist(), counts.tolist(), strict=True):
+            known[one] = known.get(one, 0) + count
+
+
+def _cut(blocks: Mapping[int, int], parts: int, block: int) -> list[tuple[int, int]]:
+    """For each part the range of a partition: all partitions come along together, as they did when they were read."""
+    numbers = np.array(sorted(blocks), np.int64)
+    if not len(numbers):
+        return [(0, 0)] * parts
+    sums = np.cumsum([blocks[number] for number in numbers.tolist()])
+    wanted = sums[-1] * np.arange(1, parts + 1) / parts
+    last = np.searchsorted(sums, wanted, side="left").clip(max=len(numbers) - 1)
+    ends = (numbers[last] + 1) * block
+    firsts = np.concatenate([[numbers[0] * block], ends[:-1]])
+    return list(zip(firsts.tolist(), ends.tolist(), strict=True))

@@ -1,0 +1,182 @@
+"""A pipeline's records as bronze keeps them: which there are, and the same as Spark's Kafka source would give them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake.exceptions import DeltaError
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from distributary.errors import PipelineError
+from distributary.ingest.bronze import rows as bronze
+from distributary.ingest.kafka.offsets import Offsets
+from distributary.ingest.merge import live_files, vectors
+from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.merge.found import partition_of
+from distributary.ingest.merge.live_files import Action
+from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.log import has_log
+from distributary.ingest.tables.state import state_of
+from distributary.ingest.tables.state_by_spark import pattern_of, reader, spark_schema
+from distributary.values import without_logins
+
+PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
+
+_ROWS = pa.schema([one for one in bronze.SCHEMA if one.name != bronze.DAY])
+
+_LOOKED_AT = pa.schema([bronze.SCHEMA.field(name) for name in (*PLACE, "kafka_ts")])
+
+# How many bytes of records a worker takes from a file at once, where it reads files itself.
+_BYTES = 8 * 2**20
+
+_MOST_ROWS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RawFile:
+    """A data file of a table that keeps records as they came."""
+
+    place: Files
+    name: str
+    add: Action
+
+    def may_have(self, offsets: Offsets) -> bool:
+        """Whether any record of these may be in it, by what the log tells of it."""
+        return may_have(json.loads(self.add.get("stats") or "{}"), PLACE, offsets)
+
+    def rows(self) -> Iterator[tuple[pa.Table, pa.Array]]:
+        """Where its records stand and when they came, and which of them are still there: others may be marked as gone."""
+        file = DataColumns(self.place, self.name, self.add["size"], partition_of(self.add))
+        stays = np.ones(file.rows, dtype=bool)
+        if (vector := self.add.get("deletionVector")) is not None:
+            stays[vectors.read(self.place, vector)] = False
+        for number, first, count in file.groups():
+            yield file.read(number, _LOOKED_AT), pa.array(stays[first : first + count])
+
+
+def may_have(told: Mapping[str, Any], names: Sequence[str], offsets: Offsets) -> bool:
+    """Whether a file may have any record of a range in columns of these names, by what its table's log tells of it."""
+    low, high = (told.get(which, {}) for which in ("minValues", "maxValues"))
+    topics, numbers, places = ((low.get(name), high.get(name)) for name in names)
+    return any(
+        _meets(topics, topic, topic) and _meets(numbers, number, number) and _meets(places, first, end - 1)
+        for topic, ranges in offsets.items()
+        for number, (first, end) in ranges.items()
+    )
+
+
+def _meets(known: tuple[Any, Any], first: Any, last: Any) -> bool:
+    low, high = known
+    return low is None or high is None or (low <= last and high >= first)
+
+
+@dataclass(frozen=True, slots=True)
+class RawRecords:
+    """All that is kept of a pipeline's records, as of one moment."""
+
+    files: tuple[RawFile, ...]
+
+    @classmethod
+    def of(cls, root: Files, folders: Iterable[str]) -> RawRecords:
+        """What these tables have now. Raises PipelineError where one is not there, or cannot be read."""
+        found = list[RawFile]()
+        for folder in sorted(folders):
+            place = root.below(folder)
+            if not has_log(place):
+                raise PipelineError(
+                    f"table {place}, which is to keep each record as it came, is not there: nothing can be made of it again. Read the topic "
+                    "once more, while it has the records"
+                )
+            try:
+                version = state_of(opened(place), place).version
+                found += [RawFile(place, name, add) for name, add in live_files.read(place, version)]
+            except (DeltaError, ValueError) as error:
+                raise PipelineError(f"table {place} cannot be read: {without_logins(str(error))}") from error
+        return cls(tuple(found))
+
+    def within(self, offsets: Offsets) -> RawRecords:
+        """Those of its files that may have any of a range."""
+        return RawRecords(tuple(one for one in self.files if one.may_have(offsets)))
+
+    def frame(self, spark: SparkSession, offsets: Offsets, *, once: bool) -> DataFrame:
+        """The records of a range as Spark's Kafka source gives them; `once` leaves out those that are kept several times."""
+        if self.files[0].place.remote:
+            numbers = spark.range(0, len(self.files), 1, len(self.files))
+            found = numbers.mapInArrow(_reading(self.files), spark_schema(_ROWS))
+        else:
+            paths = [f"{pattern_of(one.place.url)}/{pattern_of(one.name)}" for one in self.files]
+            found = reader(spark).schema(spark_schema(_ROWS)).parquet(*paths)
+        found = found.where(_lies_in(offsets))
+        found = found.dropDuplicates([*PLACE]) if once else found
+        kind = (
+            sql.when(sql.col("kafka_ts_type") == "create_time", 0)
+            .when(sql.col("kafka_ts_type") == "log_append_time", 1)
+            .otherwise(-1)
+        )
+        return found.select(
+            sql.col("kafka_key").alias("key"),
+            sql.col("value"),
+            sql.col("kafka_topic").alias("topic"),
+            sql.col("kafka_partition").alias("partition"),
+            sql.col("kafka_offset").alias("offset"),
+            sql.col("kafka_ts").alias("timestamp"),
+            kind.alias("timestampType"),
+            sql.col("headers"),
+        )
+
+
+def of_time(rows: pa.Table, chosen: Chosen) -> pa.Array:
+    """Which rows are of the topics and the time that are chosen; of one without a time nobody can say."""
+    found = pa.repeat(pa.scalar(True), rows.num_rows)
+    if chosen.topics:
+        found = pc.and_(found, pc.is_in(rows["kafka_topic"], pa.array(chosen.topics, pa.string())))
+    for at, compared in ((chosen.since, pc.greater_equal), (chosen.until, pc.less)):
+        if at is not None:
+            found = pc.and_(
+                found, compared(rows["kafka_ts"], pa.scalar(at, _LOOKED_AT.field("kafka_ts").type))
+            )
+    return pc.fill_null(found, False)
+
+
+def _lies_in(offsets: Offsets) -> Column:
+    mine = [
+        (sql.col("kafka_topic") == topic)
+        & (sql.col("kafka_partition") == number)
+        & (sql.col("kafka_offset") >= first)
+        & (sql.col("kafka_offset") < end)
+        for topic, ranges in offsets.items()
+        for number, (first, end) in ranges.items()
+    ]
+    return reduce(or_, mine)
+
+
+def _reading(files: Sequence[RawFile]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    told = [(one.place, one.name, one.add["size"]) for one in files]
+
+    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                place, name, size = told[number]
+                file = pq.ParquetFile(place.reader(name, size), pre_buffer=True)
+                bytes_each = sum(
+                    file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)
+                ) // max(1, file.metadata.num_rows)
+                rows = min(_MOST_ROWS, max(1, _BYTES // max(1, bytes_each)))
+                for part in file.iter_batches(rows, columns=list(_ROWS.names)):
+                    yield pa.RecordBatch.from_arrays(
+                        [part[one.name].cast(one.type) for one in _ROWS], schema=_ROWS
+                    )
+
+    return read

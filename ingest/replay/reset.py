@@ -1,0 +1,198 @@
+"""Layers of a pipeline made anew: the tables of entities from bronze, those that are derived from them, and bronze, which nothing brings back."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+from pyroaring import BitMap64
+from pyspark.sql import SparkSession
+
+from distributary.errors import ConfigError, PipelineError
+from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.progress import Progress, Silent
+from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.quarantine.rows import rows_of
+from distributary.ingest.replay import resets
+from distributary.ingest.replay.emptying import empty, why_not
+from distributary.ingest.replay.places import Partition, Places, split
+from distributary.ingest.replay.raw_records import PLACE, RawRecords
+from distributary.ingest.replay.resets import Reset
+from distributary.ingest.replay.silver import Rebuilding, Replayed, opened
+from distributary.ingest.replay.staging import Tables
+from distributary.ingest.replay.work import Work
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.jvm import jvm_needed
+from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
+from distributary.ingest.tables.log import has_log
+from distributary.registry.base import SchemaRegistry
+
+Layer: TypeAlias = Literal["silver", "bronze"]
+
+
+@dataclass(frozen=True, slots=True)
+class Was:
+    """What a reset did.
+
+    resumed   whether an earlier call had begun it
+    emptied   the folders of the tables that have nothing any more of what they had
+    replayed  what was made again from bronze
+    """
+
+    pipeline: str
+    layer: Layer
+    resumed: bool
+    emptied: tuple[str, ...]
+    replayed: Replayed | None = field(default=None)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {**asdict(self), "replayed": None if self.replayed is None else self.replayed.as_dict()}
+
+
+@jvm_needed()
+def reset(  # noqa: PLR0913 - what a run is given, and two words
+    settings: Settings,
+    layer: Layer = "silver",
+    progress: Progress | None = None,
+    spark: SparkSession | None = None,
+    registry: SchemaRegistry | None = None,
+    *,
+    force: bool = False,
+) -> Was:
+    """Empty the tables of a layer; those of entities are made again from bronze, each record once, and Kafka is not asked.
+
+    settings  the pipeline's as they are today, with `bronze`
+    layer     `silver`, or `bronze`, which nothing brings back and takes `force`
+    progress  told of each portion, and of waits
+    spark     the session to use; by default the process's own, or one that ends with this
+    registry  where schemas come from; by default what the settings say
+    force     whether what is in tables and not in bronze may be lost
+
+    What an earlier call began and a crash ended is gone on with. Raises LeaseHeld while a run is alive, ConfigError where something would be lost
+    for good, and the PipelineError that says what else stands in the way: then nothing was emptied.
+    """
+    watch = progress or Silent()
+    if layer == "bronze" and not force:
+        raise ConfigError(
+            "bronze has every record as it came, and nothing brings them back once Kafka has forgotten them: no table could be made again, and "
+            "`verify` would miss each of them. Say --force if that is meant"
+        )
+    with opened(settings, watch, spark, registry, beside=False) as (work, _):
+        resetting = _Resetting(work, watch, force)
+        return resetting.bronze() if layer == "bronze" else resetting.silver()
+
+
+@dataclass(frozen=True, slots=True)
+class _Resetting:
+    """One call."""
+
+    work: Work
+    watch: Progress
+    force: bool
+
+    def silver(self) -> Was:
+        """The tables of entities, and what remembers their deletes, emptied and made again."""
+        run, begun = self.work.pipeline.run, None
+        self.work.finish_begun()
+        begun = resets.unfinished(run.checkpoint.files)
+        one = begun or self._begun()
+        emptied = self._emptied(one)
+        replayed = Rebuilding(self.work, self.watch).done(Chosen(), rebuilt=True)
+        one.end(run.checkpoint.files, {"replayed": replayed.as_dict()})
+        return Was(run.pipeline, "silver", begun is not None, emptied, replayed)
+
+    def bronze(self) -> Was:
+        """All that is kept as it came, gone."""
+        run = self.work.pipeline.run
+        folders = [one for one in run.rules.workers.tables.kept.folders if has_log(run.tables.place(one))]
+        self._require_emptiable(folders)
+        emptied = self._emptied(Reset(uuid.uuid4().hex, tuple(sorted(folders))))
+        return Was(run.pipeline, "bronze", False, emptied)
+
+    def _begun(self) -> Reset:
+        run, tables = self.work.pipeline.run, self.work.tables()
+        self._finish_newest()
+        every = [name for folder in tables.folders for name in (folder, memory_folder(folder))]
+        there = [folder for folder in every if has_log(run.tables.place(folder))]
+        self._require_emptiable(there)
+        if not self.force:
+            _require_kept(self.work.raw(), tables)
+        one = Reset(uuid.uuid4().hex, tuple(there))
+        one.begin(run.checkpoint.files, datetime.now(timezone.utc).isoformat())
+        return one
+
+    def _finish_newest(self) -> None:
+        """The newest batch in all its tables: what a later start put there would come beside what is made again."""
+        run, finisher = self.work.pipeline.run, self.work.pipeline.finisher
+        batch, rewritten = run.log.last()
+        reached = finisher.reached(run.generation)
+        if batch is None or self.work.last is None or (reached is not None and reached >= batch.number):
+            return
+        if rewritten:
+            raise PipelineError(
+                f"batch {batch.number} is decided and not in all its tables, and files of it were lost: run the pipeline once, which writes them "
+                "again from Kafka, and say this again"
+            )
+        finisher.finish(self.work.last, self.work.spark, batch.before, parked=run.parked)
+
+    def _require_emptiable(self, folders: Sequence[str]) -> None:
+        run = self.work.pipeline.run
+        if parked := sorted(run.parked.folders):
+            raise PipelineError(
+                f"{', '.join(parked)} is parked, and rows wait for it: let `distributary resolve` decide about that table, run the pipeline, and "
+                "say this again"
+            )
+        try:
+            found = {folder: why_not(run.tables.place(folder)) for folder in folders}
+        except DeltaError as error:
+            raise PipelineError(f"nothing was emptied: {error}") from error
+        if wrong := [f"table {folder}: {why}" for folder, why in found.items() if why]:
+            raise PipelineError(
+                f"nothing was emptied: {'; '.join(wrong)}. Put that right, and say this again"
+            )
+
+    def _emptied(self, one: Reset) -> tuple[str, ...]:
+        run, done = self.work.pipeline.run, list[str]()
+        for folder in one.tables:
+            place = run.tables.place(folder)
+            if has_log(place) and empty(place, f"{run.generation.id}/reset/{one.id}", one.id) is not None:
+                done.append(folder)
+            run.tables.changed(folder)
+        return tuple(done)
+
+
+def _require_kept(raw: RawRecords, tables: Tables) -> None:
+    """Raises ConfigError where tables have rows of records that bronze does not: nobody could make them again."""
+    kept: dict[Partition, BitMap64] = {}
+    for file in raw.files:
+        for rows, alive in file.rows():
+            _add(kept, split(*(rows.filter(alive)[name] for name in PLACE)))
+    names = (tables.columns.kafka_topic, tables.columns.kafka_partition, tables.columns.kafka_offset)
+    columns = pa.schema(
+        [(name, QUARANTINE_SCHEMA.field(own).type) for name, own in zip(names, PLACE, strict=True)]
+    )
+    lost: dict[str, int] = {}
+    for folder in tables.folders:
+        for rows in rows_of(tables.root.below(folder), columns):
+            for partition, offsets in split(*(rows[name] for name in names)).items():
+                mine = BitMap64(np.unique(offsets).tolist())
+                lacking = len(mine - kept.get(partition, BitMap64()))
+                lost[folder] = lost.get(folder, 0) + lacking
+    if any(lost.values()):
+        told = ", ".join(f"{folder} ({rows:,})" for folder, rows in sorted(lost.items()) if rows)
+        raise ConfigError(
+            f"tables have rows of records that bronze does not have, as those of before it was written into the settings: {told}. Nobody could make "
+            "them again. Say --force if they are to go; or `distributary replay`, which takes nothing away"
+        )
+
+
+def _add(kept: dict[Partition, BitMap64], some: Places) -> None:
+    for partition, offsets in some.items():
+        kept.setdefault(partition, BitMap64()).update(offsets.tolist())

@@ -1,0 +1,213 @@
+"""The tables of entities made again from bronze: what they lack, or all, portion by portion, once each whatever dies when."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime, timezone
+from time import monotonic
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from distributary.errors import ConfigError, LeaseHeld
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import read_generation
+from distributary.ingest.inputs.opening import open_source
+from distributary.ingest.lease.holding import looked_for
+from distributary.ingest.progress import Progress, Silent
+from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.replay import resets
+from distributary.ingest.replay.beside import alone, open_beside, open_instead, require_appended
+from distributary.ingest.replay.kept import OF, kept_as
+from distributary.ingest.replay.portions import Portion, Until, portions, until
+from distributary.ingest.replay.work import Replay, Work
+from distributary.ingest.run import schemas_of
+from distributary.ingest.session import pipeline_session
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.jvm import jvm_needed
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.registry.base import SchemaRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """What was made again of a pipeline's tables from bronze.
+
+    records  chosen records that bronze has
+    there    those that had their place
+    tables   rows that tables got, by their folders
+    refused  records that are in quarantine, as they cannot be decoded or placed today, by the reason
+    dropped  records that the settings let go, and deletes
+    others   records of entities that were not asked for
+    dry_run  whether nothing was done: then it is only known how many have no place
+    """
+
+    pipeline: str
+    records: int = 0
+    there: int = 0
+    tables: Mapping[str, int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+    dropped: int = 0
+    portions: int = 0
+    dry_run: bool = False
+
+    @property
+    def lacking(self) -> int:
+        """How many had no place."""
+        return self.records - self.there
+
+    def and_(self, one: Replay) -> Replayed:
+        """With a portion more."""
+        became = one.became
+        return Replayed(
+            self.pipeline,
+            self.records + one.records,
+            self.there + became.already,
+            _sums(self.tables, became.tables),
+            _sums(self.refused, became.refused),
+            self.dropped + became.dropped,
+            self.portions + 1,
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as JSON values."""
+        return {**asdict(self), "lacking": self.lacking}
+
+
+def _sums(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return {name: some.get(name, 0) + more.get(name, 0) for name in {**some, **more}}
+
+
+@jvm_needed()
+def replay(
+    settings: Settings,
+    chosen: Chosen | None = None,
+    progress: Progress | None = None,
+    spark: SparkSession | None = None,
+    registry: SchemaRegistry | None = None,
+) -> Replayed:
+    """Make rows again, from the records that bronze keeps, of those that no table has: each once, by today's settings and schemas.
+
+    settings  the pipeline's as they are today, with `bronze`
+    chosen    which records; by default all
+    progress  told of each portion, and of waits
+    spark     the session to use; by default the process's own, or one that ends with this
+    registry  where schemas come from; by default what the settings say
+
+    Kafka is not asked. What a call began that a crash ended is finished first. A run of the pipeline may go on meanwhile, unless records are for
+    tables with one row a key, or their schema is inferred: then LeaseHeld is raised. Raises the PipelineError that says what else stands in
+    the way.
+    """
+    chosen, watch = chosen or Chosen(), progress or Silent()
+    with opened(settings, watch, spark, registry) as (work, alive):
+        # One that a crash ended has emptied tables, whose records come again in their first order.
+        resets_on = not alive and resets.unfinished(work.pipeline.run.checkpoint.files) is not None
+        return Rebuilding(work, watch, alive).done(chosen, rebuilt=resets_on)
+
+
+@contextmanager
+def opened(
+    settings: Settings,
+    watch: Progress,
+    spark: SparkSession | None,
+    registry: SchemaRegistry | None,
+    *,
+    beside: bool = True,
+) -> Iterator[tuple[Work, bool]]:
+    """What replays from bronze work with, and whether a run is alive; with `beside` that may be so, otherwise LeaseHeld is raised."""
+    require_bronze(settings)
+    settings = as_last_read(settings)
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    keeper, stop = looked_for(settings.checkpoint, settings.storage), threading.Event()
+    with ExitStack() as stack:
+        session = spark or stack.enter_context(pipeline_session(settings))
+        channels = stack.enter_context(open_source(settings, session, stop, watch.waiting))
+        own = registry or stack.enter_context(
+            schemas_of(settings, session, channels, lambda notice: watch.waiting(notice.text, 0.0))
+        )
+        stack.enter_context(alone(checkpoint))
+        try:
+            pipeline = stack.enter_context(open_instead(settings, session, own, channels, keeper))
+            alive, let = False, _any
+        except LeaseHeld:
+            if not beside:
+                raise
+            pipeline = stack.enter_context(open_beside(settings, session, own, channels))
+            alive, let = True, require_appended
+        attempts = pipeline.attempts(watch, stop)
+        native = stack.enter_context(closing(NativeCommits()))
+        yield Work(pipeline, attempts, native, session, let), alive
+
+
+def _any(tables: Iterable[str]) -> None:
+    """While no run is alive rows may take the place of others in all tables."""
+
+
+def require_bronze(settings: Settings) -> None:
+    """Raises ConfigError where the settings keep no records as they came."""
+    if settings.bronze is None:
+        raise ConfigError(
+            "the settings have no `bronze`, so no record was kept as it came, and nothing can be made again without Kafka. Read the topic "
+            "again, while it has the records (`start: again`)"
+        )
+
+
+def as_last_read(settings: Settings) -> Settings:
+    """With the topics that were read last in the place of patterns, as the checkpoint has them. Raises PipelineError where that cannot be read."""
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    generation = read_generation(checkpoint)
+    if generation is None:
+        return settings
+    state = checkpoint.log.state()
+    so_far = state.so_far
+    topics = generation.world.topics if so_far is None else generation.as_of(so_far).world.topics
+    return settings.of_topics(sorted(topics)) if topics else settings
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilding:
+    """One call's replays from bronze."""
+
+    work: Work
+    watch: Progress
+    alive: bool = False
+
+    def done(self, chosen: Chosen, *, rebuilt: bool) -> Replayed:
+        """Those that were begun before, and portions of all that is chosen."""
+        run = self.work.pipeline.run
+        self.work.finish_begun()
+        found = Replayed(run.pipeline)
+        raw = self.work.raw()
+        most = self.work.pipeline.settings.limits.batch_rows
+        for number, offsets in enumerate(portions(raw, chosen, self._end(), most)):
+            began = monotonic()
+            one = self._portion(Portion(offsets, chosen, rebuilt))
+            found = found.and_(one)
+            self.watch.batch_done(number, one.records, len(one.became.tables), monotonic() - began, None)
+        return found
+
+    def _end(self) -> Until:
+        run = self.work.pipeline.run
+        batch, _ = run.log.last()
+        reached = self.work.pipeline.finisher.reached(run.generation)
+        return until(run.log.so_far, batch, reached, alive=self.alive)
+
+    def _portion(self, portion: Portion) -> Replay:
+        run = self.work.pipeline.run
+        kept = kept_as(run.checkpoint.files, run.root, uuid.uuid4().hex)
+        begun = {
+            "id": kept.id,
+            "pipeline": run.pipeline,
+            "generation": run.generation.id,
+            "at": datetime.now(timezone.utc).isoformat(),
+            "chosen": portion.chosen.as_dict(),
+            OF: "bronze",
+            "portion": portion.as_dict(),
+        }
+        kept.begin(begun)
+        return self.work.finished(kept, begun, resumed=False)

@@ -1,0 +1,168 @@
+"""Which records of a portion are to be decoded: those that are chosen and that no table has, each once however often bronze has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from distributary.errors import PipelineError
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.kafka.offsets import Offsets, Stretches
+from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.quarantine.chosen import LOOKED_AT
+from distributary.ingest.quarantine.resolved import IDENTITY
+from distributary.ingest.quarantine.rows import identities, of_pipeline, resolved_identities, rows_of
+from distributary.ingest.replay.places import (
+    Partition,
+    Places,
+    between,
+    count,
+    joined,
+    of_rows,
+    passed_by,
+    split,
+    within,
+    without,
+)
+from distributary.ingest.replay.portions import Portion
+from distributary.ingest.replay.raw_records import PLACE, RawRecords, may_have, of_time
+from distributary.ingest.replay.staging import ROWS_SCHEMA, Tables
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """The open rows of a quarantine that stand in a range.
+
+    rows  with the columns by which they are told apart and chosen
+    """
+
+    rows: pa.Table
+
+    @property
+    def places(self) -> Places:
+        """Where their records are from."""
+        return of_rows(self.rows, PLACE)
+
+    def to_resolve(self) -> pa.Table:
+        """As rows that a replay is of."""
+        kept = self.rows.select(list(IDENTITY))
+        return kept.append_column("already", pa.nulls(self.rows.num_rows, pa.string())).cast(ROWS_SCHEMA)
+
+
+@dataclass(frozen=True, slots=True)
+class ToDo:
+    """What is to be decoded of a portion.
+
+    raw      the files that it is in
+    wanted   where those records stand
+    there    how many of the chosen ones a table has
+    passed   the stretches of its other records
+    waiting  what is in quarantine of all of it
+    once     whether bronze has any of them more than once
+    """
+
+    raw: RawRecords
+    wanted: Places
+    there: int
+    passed: Stretches
+    waiting: Waiting
+    once: bool
+
+    @property
+    def count(self) -> int:
+        """How many records are to be decoded."""
+        return count(self.wanted)
+
+
+def to_do(raw: RawRecords, tables: Tables, pipeline: str, portion: Portion) -> ToDo:
+    """Raises PipelineError where a table cannot be read, or bronze has two records of one place in Kafka."""
+    mine = raw.within(portion.offsets)
+    waiting = open_in(tables.root, pipeline, portion.offsets)
+    every, chosen, once = _kept_in(mine, portion)
+    if portion.chosen.reasons:
+        rows = waiting.rows
+        chosen = within(chosen, of_rows(rows.filter(portion.chosen.of(rows)), PLACE))
+    present = in_tables(tables, portion.offsets) if chosen else {}
+    wanted = without(chosen, present)
+    return ToDo(mine, wanted, count(chosen) - count(wanted), passed_by(every, wanted), waiting, once)
+
+
+def in_tables(tables: Tables, offsets: Offsets) -> Places:
+    """Where the records of a range are from that a table has, or that what remembers its deletes has."""
+    names = (tables.columns.kafka_topic, tables.columns.kafka_partition, tables.columns.kafka_offset)
+    columns = pa.schema(
+        [(name, QUARANTINE_SCHEMA.field(own).type) for name, own in zip(names, PLACE, strict=True)]
+    )
+    folders = [name for folder in tables.folders for name in (folder, memory_folder(folder))]
+    told = partial(may_have, names=names, offsets=offsets)
+    return joined(
+        between(of_rows(rows, names), offsets)
+        for folder in folders
+        for rows in rows_of(tables.root.below(folder), columns, told)
+    )
+
+
+def open_in(root: Files, pipeline: str, offsets: Offsets) -> Waiting:
+    """What waits in a pipeline's quarantine of a range. Raises PipelineError where that cannot be read."""
+    names = dict.fromkeys([*IDENTITY, *LOOKED_AT, "pipeline"])
+    columns = pa.schema([QUARANTINE_SCHEMA.field(name) for name in names])
+    found = [columns.empty_table()]
+    for rows in rows_of(
+        root.below(QUARANTINE_TABLE), columns, partial(may_have, names=PLACE, offsets=offsets)
+    ):
+        mine = of_pipeline(rows, pipeline)
+        found.append(mine.filter(_lie_in(mine, offsets)))
+    whole = pa.concat_tables(found)
+    if whole.num_rows:
+        whole = whole.filter(pc.invert(pc.is_in(identities(whole), resolved_identities(root, pipeline))))
+    return Waiting(whole)
+
+
+def _lie_in(rows: pa.Table, offsets: Offsets) -> pa.Array:
+    found = pa.repeat(pa.scalar(False), rows.num_rows)
+    topics, numbers, places = (rows[name] for name in PLACE)
+    for topic, ranges in offsets.items():
+        of_topic = pc.equal(topics, topic)
+        for number, (first, end) in ranges.items():
+            here = pc.and_(pc.greater_equal(places, first), pc.less(places, end))
+            found = pc.or_(found, pc.and_(pc.and_(of_topic, pc.equal(numbers, number)), here))
+    return pc.fill_null(found, False)
+
+
+def _kept_in(raw: RawRecords, portion: Portion) -> tuple[Places, Places, bool]:
+    """Where all records of a portion's files stand, those marked as gone among them; the chosen ones; and whether any is there more than once."""
+    every, chosen = list[Places](), list[Mapping[Partition, np.ndarray]]()
+    times = list[pa.Table]()
+    for file in raw.files:
+        for rows, alive in file.rows():
+            every.append(between(split(*(rows[name] for name in PLACE)), portion.offsets))
+            there = rows.filter(alive)
+            mine = there.filter(of_time(there, portion.chosen))
+            chosen.append(between(split(*(mine[name] for name in PLACE)), portion.offsets))
+            times.append(there)
+    found = joined(chosen)
+    once = sum(map(count, chosen)) > count(found)
+    if once:
+        _require_one_record(times, portion.offsets)
+    return joined(every), found, once
+
+
+def _require_one_record(parts: Sequence[pa.Table], offsets: Offsets) -> None:
+    """Raises PipelineError where two records have one place, as of a topic that was made anew."""
+    rows = pa.concat_tables(parts)
+    rows = rows.filter(_lie_in(rows, offsets))
+    told = rows.group_by(list(PLACE)).aggregate([("kafka_ts", "count_distinct")])
+    two = told.filter(pc.greater(told["kafka_ts_count_distinct"], 1))
+    if two.num_rows:
+        topic, number, offset = (two[name][0].as_py() for name in PLACE)
+        raise PipelineError(
+            f"bronze has several records of {topic}/{number} offset {offset}, of different times, as of a topic that was made anew: which of them "
+            "is meant nobody can tell. Choose by --from and --to, so that only one of them is"
+        )

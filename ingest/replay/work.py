@@ -1,0 +1,137 @@
+"""What the replays of one call share: the pipeline as it stands, and each replay brought to its end, whatever it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from distributary.ingest import failpoints
+from distributary.ingest.batch.attempt import Attempts
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifest_json import from_json, to_json
+from distributary.ingest.checkpoint.manifests import manifest_of
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.pipeline import Pipeline
+from distributary.ingest.quarantine.rows import identities
+from distributary.ingest.replay.committing import Committing
+from distributary.ingest.replay.deciding import NUMBER, Became, OfQuarantine
+from distributary.ingest.replay.kept import OF, Kept, sweep_records, unfinished
+from distributary.ingest.replay.of_bronze import OfBronze
+from distributary.ingest.replay.outcomes import tell
+from distributary.ingest.replay.portions import Portion
+from distributary.ingest.replay.raw_records import RawRecords
+from distributary.ingest.replay.staging import Tables, rows_staged
+from distributary.ingest.replay.to_do import to_do
+from distributary.ingest.tables.known import ENTITY_PROPERTY
+from distributary.ingest.tables.log_commit import NativeCommits
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What one replay did.
+
+    resumed  whether it was begun before
+    records  how many it is of
+    became   what became of them
+    left     open records that were chosen and that no replay can decode again, by the reason
+    """
+
+    id: str
+    resumed: bool
+    records: int
+    became: Became
+    left: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Work:
+    """The replays of one call.
+
+    let  raises where tables, by their folders, whose rows take the place of others may not get any now
+    """
+
+    pipeline: Pipeline
+    attempts: Attempts
+    native: NativeCommits
+    spark: SparkSession
+    let: Callable[[Sequence[str]], None]
+
+    def finish_begun(self) -> tuple[list[Replay], list[pa.Array]]:
+        """Bring those to their end that earlier calls began; what they did, and which records of the quarantine they tried."""
+        run, tried, found = self.pipeline.run, list[pa.Array](), list[Replay]()
+        sweep_records(run.checkpoint.files, run.root)
+        for kept, begun in unfinished(run.checkpoint.files, run.root):
+            if OF not in begun:
+                tried.append(identities(rows_staged(kept.records)).combine_chunks())
+            found.append(self.finished(kept, begun, resumed=True))
+        return found, tried
+
+    @cached_property
+    def last(self) -> Manifest | None:
+        """The newest batch's manifest; None before the first."""
+        run = self.pipeline.run
+        batch, _ = run.log.last()
+        return None if batch is None else manifest_of(batch, run.checkpoint.log)
+
+    def tables(self) -> Tables:
+        """The tables that may have a record's row, as of now."""
+        run = self.pipeline.run
+        every = {table for table, owner in Records(run.root).all().items() if owner.pipeline == run.pipeline}
+        # A table of records as they came says nothing of whether they were placed.
+        states = run.tables.states(every)
+        mine = {table for table, state in states.items() if ENTITY_PROPERTY in state.properties}
+        mine |= set() if self.last is None else set(self.last.entities.values())
+        return Tables(run.root, sorted(mine), run.rules.workers.columns)
+
+    def raw(self) -> RawRecords:
+        """All records that are kept as they came. Raises PipelineError where the settings, or the tables, have none."""
+        run = self.pipeline.run
+        return RawRecords.of(run.root, run.rules.workers.tables.kept.folders)
+
+    def finished(self, kept: Kept, begun: Mapping[str, Any], *, resumed: bool) -> Replay:
+        """One replay that was begun, brought to its end."""
+        told = kept.manifest()
+        fresh = told is None
+        if told is None:
+            told = self._of_bronze(kept, begun) if OF in begun else self._of_quarantine(kept, begun)
+            failpoints.reach(failpoints.BEFORE_MANIFEST, NUMBER)
+            kept.decide(told)
+            failpoints.reach(failpoints.AFTER_MANIFEST, NUMBER)
+        if told["manifest"] is not None:
+            self._commit(kept, told["manifest"], fresh=fresh)
+        if "places" in told:
+            run = self.pipeline.run
+            tell(run.root, run.pipeline, kept.id, begun["at"], told["places"])
+        kept.end({"became": told["became"], "chosen": begun["chosen"], "at": begun["at"]})
+        records = told.get("records", begun.get("records", 0) + begun.get("already", 0))
+        return Replay(kept.id, resumed, records, Became(**told["became"]), begun.get("left", {}))
+
+    def _commit(self, kept: Kept, manifest: Mapping[str, Any], *, fresh: bool) -> None:
+        self.let([one["folder"] for one in manifest["tables"] if "merging" in one])
+        tables = self.pipeline.run.tables
+        committing = Committing(self.pipeline.finisher, tables, self.native, self.spark, kept.place.url)
+        committing.commit(kept, from_json(manifest), fresh=fresh)
+
+    def _of_quarantine(self, kept: Kept, begun: Mapping[str, Any]) -> dict[str, Any]:
+        decided = OfQuarantine(self.attempts, kept, self.last, self.spark, self.let, begun["files"]).decided()
+        return {
+            "became": decided.became.as_dict(),
+            "manifest": None if decided.manifest is None else to_json(decided.manifest),
+        }
+
+    def _of_bronze(self, kept: Kept, begun: Mapping[str, Any]) -> dict[str, Any]:
+        run, portion = self.pipeline.run, Portion.from_dict(begun["portion"])
+        todo = to_do(self.raw(), self.tables(), run.pipeline, portion)
+        deciding = OfBronze(self.attempts, kept, self.last, self.spark, self.let, portion, todo)
+        decided, outcome = deciding.decided()
+        return {
+            "became": decided.became.as_dict(),
+            "manifest": None if decided.manifest is None else to_json(decided.manifest),
+            "records": todo.there + todo.count,
+            "places": outcome.to_json(),
+        }

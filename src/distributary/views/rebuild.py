@@ -1,0 +1,37 @@
+"""What was made again from bronze, as lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from distributary.views.terminal import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from distributary.ingest.replay.reset import Was
+    from distributary.ingest.replay.silver import Replayed
+
+
+def replayed(done: Replayed) -> Iterator[str]:
+    """A line a table, and the sum."""
+    for table, rows in sorted(done.tables.items()):
+        yield one_line(f"{table}: {_count(rows, 'row')}")
+    for reason, rows in sorted(done.refused.items()):
+        yield one_line(f"in quarantine, {reason}: {_count(rows, 'record')}")
+    if done.dropped:
+        yield one_line(f"let go by the settings, or deletes: {_count(done.dropped, 'record')}")
+    what = "would be decoded again" if done.dry_run else "decoded again"
+    yield one_line(f"{done.pipeline}: {done.lacking:,} of {_count(done.records, 'record')} {what}")
+
+
+def rebuilt(done: Was) -> Iterator[str]:
+    """A line for what was emptied, and those of what was made again."""
+    what = "emptied, as an earlier call had begun" if done.resumed else "emptied"
+    yield one_line(f"{what}: {', '.join(done.emptied) or 'no table'}")
+    if done.replayed is not None:
+        yield from replayed(done.replayed)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,194 @@
+"""Tables made again from bronze: each record once, at its own place in Kafka, whatever dies when; and `verify` finds nothing missing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timezone
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from tests.ingest.e2e.handmade import quarantined, reasons, registered
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.test_bronze import send_mixed
+
+from distributary.errors import ConfigError, LeaseHeld
+from distributary.ingest import failpoints
+from distributary.ingest.failpoints import Failpoint
+from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.quarantine.contents import contents
+from distributary.ingest.replay.dry import lacking
+from distributary.ingest.replay.reset import reset
+from distributary.ingest.replay.silver import Replayed, replay
+from distributary.producer_sim.verify.comparison import verify
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+
+def again(kit: PipelineKit, chosen: Chosen | None = None) -> Replayed:
+    return replay(kit.settings, chosen, spark=kit.spark)
+
+
+def silver(kit: PipelineKit) -> dict[str, list[dict[str, Any]]]:
+    """All rows of all entities' tables, in Kafka's order."""
+    found = {}
+    for name in kit.lake.entity_tables():
+        rows = kit.rows(name).to_pylist()
+        found[name] = sorted(
+            rows, key=lambda row: (row["kafka_topic"], row["kafka_partition"], row["kafka_offset"])
+        )
+    return found
+
+
+def forget(kit: PipelineKit) -> None:
+    """The topic deleted: nobody can read any of its records."""
+    client = AdminClient({"bootstrap.servers": kit.bootstrap_servers})
+    for one in client.delete_topics([kit.topic]).values():
+        one.result(60)
+
+
+def assert_clean(kit: PipelineKit) -> None:
+    found = verify(kit.settings)
+    assert not found.differences, "\n".join(map(str, found.differences))
+
+
+def without_rows(kit: PipelineKit, game: str, where: str) -> None:
+    kit.delta(kit.folder_of(game)).delete(where)
+
+
+@pytest.fixture
+def kept(kit: PipelineKit) -> PipelineKit:
+    """A pipeline that has kept all kinds of records as they came, in several batches."""
+    kit.configured(bronze={}, decode={"evolution": "inline"}, limits={"batch_rows": 11})
+    send_mixed(kit)
+    kit.run()
+    return kit
+
+
+def test_rows_that_are_gone_come_back_once_and_nothing_else_changes(kept: PipelineKit) -> None:
+    before, waiting = silver(kept), quarantined(kept)
+    assert again(kept).tables == {}
+    without_rows(kept, "g1", "level > 4")
+    assert silver(kept) != before
+    dry = lacking(kept.settings)
+    done = again(kept)
+    assert set(done.tables) == {kept.folder_of("g1")}
+    assert (dry.records, dry.there) == (done.records, done.there)
+    assert silver(kept) == before
+    assert quarantined(kept) == waiting
+    assert_clean(kept)
+    assert again(kept).tables == {}
+    assert silver(kept) == before
+    # The pipeline goes on.
+    send_mixed(kept)
+    kept.run()
+    assert_clean(kept)
+    assert kept.unnamed_files() == set()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        failpoints.BEFORE_REPORT,
+        failpoints.BEFORE_MANIFEST,
+        failpoints.AFTER_MANIFEST,
+        failpoints.BETWEEN_COMMITS,
+        failpoints.BEFORE_LEDGER,
+        failpoints.AMID_RESET,
+    ],
+)
+def test_wherever_a_reset_ends_the_next_call_makes_the_same_tables(
+    point: str, kept: PipelineKit, fail_at: Callable[..., None]
+) -> None:
+    before, waiting = silver(kept), quarantined(kept)
+    kept.configured(limits={"commit_threads": 1, "batch_rows": 8})
+    fail_at(point)
+    if point != failpoints.BEFORE_REPORT:  # it is of a task, which Spark does again
+        with pytest.raises(Failpoint):
+            reset(kept.settings, spark=kept.spark)
+        fail_at()
+    reset(kept.settings, spark=kept.spark)
+    assert silver(kept) == before
+    assert quarantined(kept) == waiting
+    assert_clean(kept)
+    assert kept.unnamed_files() == set()
+
+
+def test_what_kafka_has_forgotten_is_made_again_without_it(kept: PipelineKit) -> None:
+    before = silver(kept)
+    forget(kept)
+    done = reset(kept.settings, spark=kept.spark)
+    assert set(done.emptied) == set(before)
+    assert done.replayed is not None
+    assert sum(done.replayed.tables.values()) == sum(map(len, before.values()))
+    assert silver(kept) == before
+    assert not verify(kept.settings).differences
+
+
+def test_what_would_be_lost_for_good_is_refused(kept: PipelineKit) -> None:
+    with pytest.raises(ConfigError, match="Say --force"):
+        reset(kept.settings, "bronze", spark=kept.spark)
+    kept.delta("bronze").delete("kafka_offset = 3")
+    before = silver(kept)
+    with pytest.raises(ConfigError, match="records that bronze does not have"):
+        reset(kept.settings, spark=kept.spark)
+    assert silver(kept) == before
+    with kept.running() as going:
+        going.wait_until_started()
+        with pytest.raises(LeaseHeld):
+            reset(kept.settings, spark=kept.spark)
+
+
+def test_beside_a_run_what_is_lacking_comes_once(kept: PipelineKit) -> None:
+    before = silver(kept)
+    without_rows(kept, "g0", "level > 4")
+    with kept.running() as going:
+        going.wait_until_started()
+        assert set(again(kept).tables) == {kept.folder_of("g0")}
+        assert silver(kept) == before
+        kept.send([registered(kept).value(game="g0")])
+        going.wait_for(1)
+    assert_clean(kept)
+
+
+def test_only_what_is_chosen_is_made_again(kept: PipelineKit) -> None:
+    before = silver(kept)
+    for game in ("g0", "g1"):
+        without_rows(kept, game, "level > 4")
+    done = again(kept, Chosen(entities=("g0",)))
+    assert set(done.tables) == {kept.folder_of("g0")}
+    assert silver(kept)[kept.folder_of("g0")] == before[kept.folder_of("g0")]
+    again(kept, Chosen(until=datetime(2000, 1, 1, tzinfo=timezone.utc)))
+    assert silver(kept) != before
+    again(kept)
+    assert silver(kept) == before
+    assert_clean(kept)
+
+
+def test_what_can_be_decoded_by_now_leaves_quarantine(kit: PipelineKit) -> None:
+    kit.configured(bronze={}, route={"field": "nobody"})
+    schema = registered(kit)
+    kit.configured(route={"field": "player"})
+    kit.send([schema.value(game="chess"), schema.value(game="go", player="a")])
+    kit.run()
+    assert reasons(kit) == {"no_entity": 1}
+    kit.configured(policies={"no_entity": "other"})
+    assert again(kit, Chosen(reasons=("malformed",))).records == 0
+    done = again(kit, Chosen(reasons=("no_entity",)))
+    assert done.tables == {"other": 1}
+    assert contents(kit.settings).open == 0
+    assert_clean(kit)
+
+
+def test_in_a_table_with_one_row_a_key_what_is_older_stays_older(kit: PipelineKit) -> None:
+    kit.configured(bronze={}, limits={"batch_rows": 4})
+    schema = registered(kit)
+    kit.configured(tables=[{"match": "*", "mode": "upsert", "keys": ["player"]}])
+    kit.send([schema.value(game="chess", player="ab"[n % 2], level=n) for n in range(10)])
+    kit.run()
+    before = silver(kit)
+    again(kit)
+    assert [row["level"] for row in silver(kit)[kit.folder_of("chess")]] == [8, 9]
+    reset(kit.settings, spark=kit.spark)
+    assert silver(kit) == before
+    assert_clean(kit)
