@@ -17,6 +17,8 @@ Kind: TypeAlias = Literal[
     "ledger",
     "derived",
     "bronze",
+    "static",
+    "sent",
 ]
 
 What: TypeAlias = Literal["records", "schemas", "rows", "batches", "changes"]
@@ -43,7 +45,8 @@ class FlowNode:
 
     id      unlike that of all others, such as "topic:game-events"
     kind    what it is; a `pattern` stands for tables that are not there yet, `schemas` for where inferred ones are kept, `derived` are tables
-            that are made of others, `bronze` those that have every record as it came
+            that are made of others, `bronze` those that have every record as it came, `static` what is looked up in, `sent` a topic or a folder that
+            has what was derived
     name    what users call it
     about   where it is, or what it does; of a topic its brokers, or the table that is read. No secret
     entity  of a table, whose rows it has

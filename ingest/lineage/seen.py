@@ -21,7 +21,7 @@ from distributary.ingest.columns.safe_names import (
     QUARANTINE_TABLE,
 )
 from distributary.ingest.commit_log.owners import Records
-from distributary.ingest.derived.instances import Entities, instances
+from distributary.ingest.derived.instances import Entities, Instance, instances
 from distributary.ingest.lineage.columns import columns_of
 from distributary.ingest.lineage.flow import Flow, FlowEdge, FlowNode
 from distributary.ingest.lineage.recorded import Recorded, recorded
@@ -192,12 +192,32 @@ def _derived(
         found = _table(root, settings.sink.columns, settings.rule_book(), one.table)
         node = found or FlowNode(f"table:{one.table}", "table", one.table, f"{root.url}/{one.table}")
         # Which field each column holds its own rule says, and it may be an expression.
-        nodes.append(replace(node, kind="derived", columns=()))
-        known.add(node.id)
+        looked_up = [
+            FlowNode(f"static:{static.path}", "static", name, str(static.path))
+            for name, static in one.rule.static.items()
+        ]
+        sent = list(_sent(one))
+        # What leads to a thing stands before it.
+        nodes += [found for found in looked_up if found.id not in known]
+        nodes += [replace(node, kind="derived", columns=()), *sent]
+        known |= {node.id, *(found.id for found in looked_up)}
+        edges += [FlowEdge(found.id, node.id, "rows") for found in looked_up]
+        edges += [FlowEdge(node.id, found.id, "rows") for found in sent]
         edges += [
             FlowEdge(f"table:{name}", node.id, "rows") for name in one.inputs if f"table:{name}" in known
         ]
     return nodes, edges
+
+
+def _sent(one: Instance) -> Iterator[FlowNode]:
+    """Where a derived table's rows go beside the table."""
+    sink = one.rule.sink
+    if sink is not None and sink.kafka is not None:
+        topic = one.filled(sink.kafka.topic)
+        yield FlowNode(f"sent:{topic}", "sent", topic, "a topic that has the newest row of each key")
+    if sink is not None and sink.files is not None:
+        place = f"{sink.files.path}/{one.table}"
+        yield FlowNode(f"sent:{place}", "sent", f"{one.table}/*.parquet", place)
 
 
 def _of_no_entity(settings: Settings) -> str | None:

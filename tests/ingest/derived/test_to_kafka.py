@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from distributary.errors import PipelineError
 from distributary.ingest.derived.to_kafka import Topic, send, sending
@@ -17,10 +15,9 @@ pytestmark = [pytest.mark.stack]
 
 
 @pytest.fixture
-def place(stack: LocalStack, topic: str) -> Topic:
-    admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers})
-    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
-    return Topic(topic, {"bootstrap.servers": stack.bootstrap_servers}, f"sender-{topic}")
+def place(stack: LocalStack, make_topic: Callable[[int], str]) -> Topic:
+    name = make_topic(1)
+    return Topic(name, {"bootstrap.servers": stack.bootstrap_servers}, f"sender-{name}")
 
 
 def committed(place: Topic) -> list[tuple[bytes | None, bytes | None]]:
@@ -52,7 +49,7 @@ def test_who_wakes_too_late_adds_nothing_behind_what_is_newer(place: Topic) -> N
 
 
 def test_what_fails_on_the_way_is_given_up_whole(place: Topic) -> None:
-    def records() -> Iterator[tuple[bytes, bytes]]:
+    def records() -> Iterator[tuple[bytes, bytes | None]]:
         yield b"k", b"half"
         raise KeyError
 

@@ -19,6 +19,8 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.functions import from_avro, from_protobuf
 from distributary.ingest.derived.refresh import Refreshed, derive
+from distributary.ingest.lineage.seen import flow
+from distributary.views.graph.mermaid import mermaid
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -250,3 +252,30 @@ def test_a_table_that_is_looked_up_in_counts_as_it_is_and_has_all_made_again_whe
     kit.configured(derive=[rule])
     (failed,) = derive(kit.settings, kit.spark)
     assert (failed.how, "there is no file" in failed.why) == ("failed", True)
+
+
+def test_the_graph_shows_what_is_looked_up_in_and_what_is_sent(kit: PipelineKit) -> None:
+    rule = {
+        "table": "gold_{entity}_devices",
+        "static": {"codes": {"path": "/codes.csv"}},
+        "sql": "SELECT * FROM {table} JOIN codes USING (device)",
+        "sink": {"kafka": {"topic": "devices-{entity}", "keys": ["device"]}, "files": {"path": "/out"}},
+    }
+    kit.simulate(1, games=1)
+    kit.run()
+    kit.configured(derive=[rule])
+    graph = flow(kit.settings)
+    derived = kit.folder_of(0).replace("silver", "gold").replace("events", "devices")
+    kinds = {node.id: node.kind for node in graph.nodes}
+    ends = {
+        (edge.source, edge.target) for edge in graph.edges if f"table:{derived}" in (edge.source, edge.target)
+    }
+    topic = f"devices-{kit.folder_of(0).removeprefix('silver_').removesuffix('_events')}"
+    assert ends == {
+        (f"table:{kit.folder_of(0)}", f"table:{derived}"),
+        ("static:/codes.csv", f"table:{derived}"),
+        (f"table:{derived}", f"sent:{topic}"),
+        (f"table:{derived}", f"sent:/out/{derived}"),
+    }
+    assert [kinds[f"sent:{topic}"], kinds["static:/codes.csv"]] == ["sent", "static"]
+    assert "looked up in" in mermaid(graph)

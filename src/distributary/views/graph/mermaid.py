@@ -16,6 +16,7 @@ _SHAPES = {
     "topic": ('(["', '"])'),
     "registry": ('[("', '")]'),
     "schemas": ('[("', '")]'),
+    "sent": ('(["', '"])'),
     "pipeline": ('{{"', '"}}'),
 }
 
@@ -32,6 +33,8 @@ _CLASSES = (
     "    classDef pipeline fill:#fff6e0,stroke:#c98a12",
     "    classDef bronze fill:#f7ede2,stroke:#a8703a",
     "    classDef derived fill:#eee8f8,stroke:#7a5bb5",
+    "    classDef static fill:#f3f6f9,stroke:#8796a5",
+    "    classDef sent fill:#eee8f8,stroke:#7a5bb5,stroke-dasharray:4 3",
     "    classDef ledger fill:#f3f6f9,stroke:#8796a5",
 )
 

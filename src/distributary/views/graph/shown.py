@@ -16,6 +16,8 @@ _WITHOUT_NUMBER = {
     "table": "rows of an entity",
     "derived": "made of tables",
     "bronze": "every record as it came",
+    "static": "looked up in",
+    "sent": "what was derived, sent on",
     "pattern": "a table an entity, none made yet",
 }
 

@@ -37,6 +37,8 @@ _STYLE = """\
       .dropped { fill: #fbeaea; stroke: #b85450; stroke-dasharray: 4 3; }
       .bronze { fill: #f7ede2; stroke: #a8703a; }
       .derived { fill: #eee8f8; stroke: #7a5bb5; }
+      .static { fill: #f3f6f9; stroke: #8796a5; }
+      .sent { fill: #eee8f8; stroke: #7a5bb5; stroke-dasharray: 4 3; }
       .ledger { fill: #f3f6f9; }
       .way { fill: none; stroke: #4b5a6b; stroke-opacity: 0.45; }
       .asked { stroke-dasharray: 4 3; }

@@ -84,7 +84,7 @@ def test_names_are_data_and_end_no_label(topic: str, table: str) -> None:
     found = flow({table: 1}, topic)
     assert len(list(ElementTree.fromstring(svg(found)).iter(f"{SVG}rect"))) == 1 + len(found.nodes)  # noqa: S314
     lines = mermaid(found).splitlines()
-    assert len(lines) == 1 + len(found.nodes) + len(found.edges) + 8
+    assert len(lines) == 1 + len(found.nodes) + len(found.edges) + 10
     for line in lines[1 : 1 + len(found.nodes)]:
         assert line.count('"') == 2
 
