@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from distributary.ingest.landing.looking import Looking
@@ -36,7 +37,7 @@ def measured(root: Path, count: int) -> dict[str, float]:
     """Seconds and MiB of each look, and what the register has of files."""
     before = _peak_mib()
     first = _look(root)
-    found = {"files": float(count), "first_look_seconds": _seconds(lambda: first.look(0))}
+    found = {"files": float(count), "first_look_seconds": _seconds(partial(first.look, 0))}
     if first.register.next_number != count:
         raise SystemExit(f"{first.register.next_number} files of {count} were registered")
     found["first_look_mib"] = _peak_mib() - before

@@ -287,11 +287,14 @@ class LandingFolder:
 
 @contextmanager
 def open_landing(
-    source: Source, chosen: FilesSource, root: Files, storage: StorageOptions
+    source: Source, chosen: FilesSource, root: Files, storage: StorageOptions, *, archives: bool = True
 ) -> Iterator[LandingFolder]:
-    """The folder that files land in, until the block ends. Raises what LandingFolder does."""
+    """The folder that files land in, until the block ends. Raises what LandingFolder does.
+
+    Without `archives` nothing is moved: whoever tries something leaves files to those who read them in earnest.
+    """
     folder = open_files(chosen.path, storage)
     found = LandingFolder(folder, root, chosen, skips_gone=source.on_data_loss == "record")
-    if chosen.archive_to is not None:
+    if archives and chosen.archive_to is not None:
         found.archives_to(open_files(chosen.archive_to, storage))
     yield found

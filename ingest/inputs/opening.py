@@ -30,5 +30,7 @@ def open_source(
         return open_tables(settings.source.delta, settings.storage)
     if settings.source.files is not None:
         root = open_files(settings.sink.root, settings.storage)
-        return open_landing(settings.source, settings.source.files, root, settings.storage)
+        return open_landing(
+            settings.source, settings.source.files, root, settings.storage, archives=not settings.debug_suffix
+        )
     return open_kafka(settings.source, spark, stop, tell=tell)

@@ -17,16 +17,22 @@ def move(folder: Files, to: Files, files: Iterable[Info]) -> int:
     moved = 0
     for file in files:
         try:
-            if folder.info(file.path) != file:
+            if not _is_as_it_was(folder, file):
                 continue
             _copy(folder, to, file)
             # What came meanwhile in its place is a file of its own.
-            if folder.info(file.path) == file:
+            if _is_as_it_was(folder, file):
                 folder.delete([file.path])
                 moved += 1
         except OSError as error:
             _log.warning("%s/%s stays there for now, and is not archived: %s", folder, file.path, error)
     return moved
+
+
+def _is_as_it_was(folder: Files, file: Info) -> bool:
+    # Stores may tell a time more or less exactly.
+    now = folder.info(file.path)
+    return now is not None and (now.size, now.tag) == (file.size, file.tag)
 
 
 def _copy(folder: Files, to: Files, file: Info) -> None:

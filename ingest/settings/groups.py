@@ -17,9 +17,9 @@ from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options
 from distributary.ingest.settings.source.bounds import Assigned, Begins, Ends
 from distributary.ingest.settings.source.delta import DeltaTables
-from distributary.ingest.settings.source.landing import FilesSource
+from distributary.ingest.settings.source.landing import FilesSource, wrong_bounds_of_files
 from distributary.ingest.settings.source.presets import Preset
-from distributary.ingest.settings.source.topics import Topics, wrong_partitions, wrong_topics
+from distributary.ingest.settings.source.topics import Topics, wrong_beside, wrong_partitions, wrong_topics
 from distributary.ingest.settings.table_properties import TableProperties
 from distributary.ingest.settings.upserts import whole_paths
 from distributary.passed_on_options import ClientOptions
@@ -74,13 +74,9 @@ class Source(Group):
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
-        if self.delta is not None:
-            yield from self._not_of_tables()
-            if self.files is not None:
-                yield ("files",), "source.delta has tables read; keep one of the two"
-            return
-        if self.files is not None:
-            yield from self._not_of_files()
+        if self.delta is not None or self.files is not None:
+            yield from wrong_beside("files" if self.delta is None else "delta", self.model_fields_set)
+            yield from wrong_bounds_of_files(self) if self.files is not None else ()
             return
         for name, there in (("kafka", "bootstrap.servers" in self.kafka), ("topics", bool(self.topics))):
             if not there:
@@ -88,23 +84,6 @@ class Source(Group):
         yield from wrong_partitions(self.topics, self.partitions)
         for name, bound in (("starting_offsets", self.starting_offsets), ("until", self.until)):
             yield from wrong_topics(self.topics, bound if isinstance(bound, dict) else (), name)
-
-    def _not_of_tables(self) -> Iterator[Wrong]:
-        for name in ("kafka", "topics", "preset", "partitions"):
-            if name in self.model_fields_set:
-                yield (name,), "source.delta has tables read, and this is Kafka's; keep one of the two"
-
-    def _not_of_files(self) -> Iterator[Wrong]:
-        for name in ("kafka", "topics", "preset", "partitions"):
-            if name in self.model_fields_set:
-                yield (name,), "source.files has files read, and this is Kafka's; keep one of the two"
-        if self.starting_offsets not in ("earliest", "latest"):
-            yield (
-                ("starting_offsets",),
-                "files begin with those that are there, earliest, or without them, latest; ignore_older_than leaves old ones out",
-            )
-        if self.until is not None:
-            yield ("until",), "files have no such end; leave it out"
 
     def spark_options(self) -> dict[str, str]:
         """The client options as Spark's Kafka source spells them."""

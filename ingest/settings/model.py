@@ -39,6 +39,7 @@ from distributary.ingest.settings.places import AnyPlace
 from distributary.ingest.settings.problems import as_error
 from distributary.ingest.settings.reference import json_schema_of, page_of
 from distributary.ingest.settings.rule_book import RuleBook
+from distributary.ingest.settings.source.landing import wrong_places
 from distributary.ingest.settings.table_rules import TableRule, wrong_rules
 from distributary.ingest.settings.yaml_file import Document, in_no_file, parse, read
 from distributary.ingest.storage.options import StorageOptions
@@ -209,6 +210,8 @@ class Settings(Group):
         if self.checkpoint.overlaps(self.sink.root):
             why = "checkpoint and sink.root lie in each other; give each a folder of its own"
             yield ("checkpoint",), why
+        writes = {"sink.root": self.sink.root, "checkpoint": self.checkpoint}
+        yield from wrong_places(self.source.files, writes)
         named = self.policies.no_entity
         if isinstance(named, NamedTable) and names.may_be_an_entity(self.route.table, named.table):
             why = f"an entity's table could have this name too (route.table is {self.route.table}); choose another"

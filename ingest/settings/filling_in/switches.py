@@ -24,8 +24,12 @@ PLACES: Mapping[Keys, str | None] = {
     ("registry", "cache"): None,
     ("catalog", "metastore"): "metastore",
     ("derive", "sink", "files", "path"): None,
+    ("source", "files", "archive_to"): None,
 }
 """Where a pipeline writes, each with where that is by default: a trial does it elsewhere."""
+
+READ: tuple[Keys, ...] = (("source", "files", "path"),)
+"""Places that a pipeline reads, and a trial as well."""
 
 DATABASE: Keys = ("catalog", "database")
 
@@ -137,7 +141,7 @@ class _Switching:
             if isinstance(topics, list | tuple) and not several and isinstance(topics[0], str)
             else None
         )
-        for keys in (*PLACES, *NAMES):
+        for keys in (*PLACES, *READ, *NAMES):
             self._fill(keys, known, several=several)
         suffix = self.document.settings.get("debug_suffix")
         if isinstance(suffix, str) and _SUFFIX.fullmatch(suffix):

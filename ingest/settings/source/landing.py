@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Annotated, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
 from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
+from distributary.ingest.storage.place import Place
 from distributary.values import Bytes, Group, Name, Seconds, Wrong
 
 
@@ -62,6 +63,25 @@ class FilesSource(Group):
             )
         if self.archive_to is None and self.archive_after:
             yield ("archive_after",), "nothing is moved: write where to in archive_to, or leave it out"
+
+
+def wrong_bounds_of_files(source: Any) -> Iterator[Wrong]:
+    """What is said of a reading's bounds that files do not have."""
+    if source.starting_offsets not in ("earliest", "latest"):
+        why = "files begin with those that are there, earliest, or without them, latest; ignore_older_than leaves old ones out"
+        yield ("starting_offsets",), why
+    if source.until is not None:
+        yield ("until",), "files have no such end; leave it out"
+
+
+def wrong_places(chosen: FilesSource | None, writes: Mapping[str, Place]) -> Iterator[Wrong]:
+    """What the pipeline writes within the folder that it reads, or around it, by the settings' names."""
+    for name, place in writes.items():
+        if chosen is not None and chosen.path.overlaps(place):
+            yield (
+                ("source", "files", "path"),
+                f"it and {name} lie in each other; give each a folder of its own",
+            )
 
 
 def _as_name(path: str) -> str:

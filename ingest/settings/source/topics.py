@@ -58,3 +58,15 @@ def wrong_partitions(topics: Sequence[str], partitions: Collection[str]) -> Iter
             )
             yield ("topics", place), f"{what}; name those of each topic, or leave source.partitions out"
     yield from wrong_topics(topics, partitions, "partitions")
+
+
+# What the sources that are not Kafka's have read, by their settings.
+_READ = {"delta": "tables", "files": "files"}
+
+
+def wrong_beside(setting: str, given: Collection[str]) -> Iterator[Wrong]:
+    """What is given of another source beside the one that has tables, or files, read."""
+    for name in ("kafka", "topics", "preset", "partitions", "delta", "files"):
+        if name != setting and name in given:
+            whose = "another source's" if name in ("delta", "files") else "Kafka's"
+            yield (name,), f"source.{setting} has {_READ[setting]} read, and this is {whose}; keep one of the two"

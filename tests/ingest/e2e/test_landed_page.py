@@ -26,12 +26,12 @@ def test_the_pages_settings_and_commands_do_what_it_says(
     (rule,) = re.findall(r"`tables: (\[.*?\])`", text)
     monkeypatch.chdir(tmp_path)
     settings = {**yaml.safe_load(shown), "tables": yaml.safe_load(rule), "spark": {"master": "local[2]"}}
-    (tmp_path / "orders.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
+    (tmp_path / "games.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     kit = LandingKit(tmp_path, spark).configured(**settings)
     kit.land({"a.json": lines(range(5)), "a.txt": b"no JSON\n"})
     commands = re.findall(r"^    distributary (.*)$", text, re.MULTILINE)
     assert len(commands) == 2
-    for command in [*commands, "infer orders.yaml", "plan orders.yaml", "graph orders.yaml"]:
+    for command in [*commands, "infer games.yaml", "plan games.yaml", "graph games.yaml"]:
         result = CliRunner().invoke(app, command.split())
         assert result.exit_code == 0, result.output
     rows = kit.rows().to_pylist()

@@ -448,13 +448,3 @@ def test_what_is_here_can_be_asked_to_survive_a_loss_of_power(files: Files) -> N
     if not files.remote:
         with pytest.raises(FileNotFoundError):
             files.sync(["folder/none"])
-
-
-def test_a_walk_finds_the_files_in_all_folders_below(files: Files) -> None:
-    assert list(files.walk()) == list(files.walk("nowhere")) == []
-    there = {"a", "b/c", "b/d/e", "b/d/with a space", "bb/f"}
-    for path in there:
-        files.put(path, path.encode())
-    assert sorted(info.path for info in files.walk()) == sorted(there)
-    assert sorted(info.path for info in files.walk("b")) == ["b/c", "b/d/e", "b/d/with a space"]
-    assert {info.path: info for info in files.walk()}["b/c"] == files.info("b/c")

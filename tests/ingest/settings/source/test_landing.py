@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distributary.errors import ConfigError
+from distributary.ingest.settings.model import Settings
+
+
+def settings(folder: Path, files: dict[str, Any], **source: Any) -> Settings:
+    return Settings.from_dict(
+        {
+            "name": "landed",
+            "source": {"files": files, **source},
+            "route": {"by": "topic"},
+            "sink": {"root": str(folder / "lake")},
+        },
+        folder,
+    )
+
+
+def test_files_are_read_as_json_and_called_as_their_folder(tmp_path: Path) -> None:
+    found = settings(tmp_path, {"path": "./in coming"})
+    assert (found.decode.format, found.source.topics) == ("json", ("in_coming",))
+    assert settings(tmp_path, {"path": "s3://bucket/a/b", "name": "orders"}).source.topics == ("orders",)
+
+
+@pytest.mark.parametrize(
+    ("files", "source", "told"),
+    [
+        (
+            {"path": "./in", "format": "avro"},
+            {},
+            r"source\.files\.format: write one of 'lines', 'text' or 'documents'",
+        ),
+        ({"path": "./in"}, {"topics": ["a"]}, r"source\.topics: .* this is Kafka's"),
+        ({"path": "./in"}, {"delta": {"paths": "./t"}}, "another source's"),
+        ({"path": "./in"}, {"until": "2026-01-01T00:00:00Z"}, r"source\.until: files have no such end"),
+        (
+            {"path": "./in"},
+            {"starting_offsets": "2026-01-01T00:00:00Z"},
+            r"source\.starting_offsets: files begin",
+        ),
+        (
+            {"path": "./in", "archive_to": "./in/old"},
+            {},
+            r"source\.files\.archive_to: what is moved there would land",
+        ),
+        ({"path": "./in", "archive_after": "60 s"}, {}, r"source\.files\.archive_after: nothing is moved"),
+        ({"path": "./in", "name": "a b"}, {}, r"source\.files\.name: it names a folder and a topic"),
+        ({"path": "./lake/in"}, {}, r"source\.files\.path: it and sink\.root lie in each other"),
+    ],
+)
+def test_what_does_not_go_together_is_told(
+    tmp_path: Path, files: dict[str, Any], source: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        settings(tmp_path, files, **source)
