@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 from typing_extensions import Self
 
-from distributary.codecs.base import CodecName, load_codec
+from distributary.codecs.base import IN_GLUE, CodecName, load_codec
 from distributary.codecs.envelope.options import GivenEnvelope, codec_name
 from distributary.errors import UnknownCodec
 from distributary.ingest.columns import clustering
@@ -21,7 +21,8 @@ from distributary.ingest.settings.source.topics import Topics, wrong_partitions,
 from distributary.ingest.settings.table_properties import TableProperties
 from distributary.ingest.settings.upserts import whole_paths
 from distributary.passed_on_options import ClientOptions
-from distributary.registry.confluent.options import RegistryAccess
+from distributary.registry.confluent.options import Address, Dialect, Login, RegistryAccess, Tls
+from distributary.registry.glue.options import GlueAccess
 from distributary.values import (
     Bytes,
     EmptyIsNone,
@@ -71,11 +72,19 @@ class Source(Group):
         return spark_options(self.kafka)
 
 
+# How a registry is reached that speaks Confluent's API, and what it may have lost.
+_CONFLUENTS_OWN = {*Address.model_fields, *Login.model_fields, *Tls.model_fields, *Dialect.model_fields}
+
+
 class Registry(RegistryAccess):
     """The schema registry, and how long its answers are believed."""
 
+    type: Literal["confluent", "glue"] = "confluent"
+    """What it speaks: `confluent`, Confluent's HTTP API, at `url`; `glue`, the AWS Glue Schema Registry, in whose wire format the records are then. That takes `distributary[aws]` on the driver, and `decode.format` protobuf, avro or jsonschema."""
+    glue: GlueAccess = GlueAccess()
+    """Which of Glue's registries it is, with `type: glue`."""
     subjects: tuple[Name, ...] = ()
-    """The subjects whose versions are watched; by default `<topic>-value` of each topic."""
+    """The subjects whose versions are watched; by default `<topic>-value` of each topic. With `type: glue` they are names of schemas, by default those of the topics."""
     cache: OptionalPlace = None
     """Where every answer is kept, so that pipelines start and run while the registry is down; several may share it. A path, or a URL as for `sink.root`."""
     max_unknown_ids: Annotated[int, Field(ge=0)] = 100
@@ -83,6 +92,14 @@ class Registry(RegistryAccess):
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
+        if self.type == "glue":
+            for name in self.model_fields_set & _CONFLUENTS_OWN:
+                yield (
+                    (name,),
+                    "it is for a registry that speaks Confluent's API; leave it out, registry.glue says which of Glue's",
+                )
+        elif "glue" in self.model_fields_set:
+            yield ("glue",), "it is for Glue's registry; write type: glue, or leave it out"
         # In a file a password that is not there is one that the environment lacks.
         if self.user is not None and self.password is None:
             yield ("user",), "a user needs a password; write password: ${REGISTRY_PASSWORD}"
@@ -94,6 +111,8 @@ class Decode(Group):
 
     format: Name = "protobuf"
     """The codec: a built-in one, or one that an installed package offers."""
+    wire: Literal["confluent", "glue"] = "confluent"
+    """How records name their schema, which is as the registry's own serializers write: what `registry.type` says, and need not be given."""
     envelope: GivenEnvelope | None = None
     """What the records stand in that says what became of each: `debezium`, whose change is unwrapped, so that the row's own fields are the columns; as a mapping, with what else there is to say of it. By default they stand in nothing. With it `route.field` is `__source_table`, the table at the source, unless given, and rules with `mode: upsert` have `sequence_by` and `deletes` by what the envelope says, where they do not say it."""
     evolution: Literal["auto", "restart", "inline", "fail", "ignore"] = "auto"
@@ -116,12 +135,18 @@ class Decode(Group):
     @property
     def codec(self) -> CodecName:
         """What decodes records, envelope and all."""
-        return codec_name(self.format, self.envelope)
+        in_glue = f"glue/{self.format}"
+        # For any other format the settings are refused.
+        return codec_name(
+            in_glue if self.wire == "glue" and in_glue in IN_GLUE else self.format, self.envelope
+        )
 
     @field_validator("format")
     @classmethod
     def _known(cls, name: str) -> str:
         try:
+            if name in IN_GLUE:
+                raise UnknownCodec(f"write format: {name.removeprefix('glue/')}, and registry.type: glue")
             load_codec(name)
         except UnknownCodec as error:
             raise ValueError(str(error)) from None
