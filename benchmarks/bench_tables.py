@@ -107,13 +107,15 @@ def _measured(smoke: bool, names: frozenset[str], watch: Watch) -> dict[str, Any
 
 
 def _histories(world: World, sizes: TableSizes) -> list[TwoWays]:
-    measure_histories(world, SMOKE_TABLES, "uniform")
+    if sizes is not SMOKE_TABLES:
+        measure_histories(world, SMOKE_TABLES, "uniform")
     return [measure_histories(world, sizes, "uniform"), measure_histories(world, sizes, "zipf")]
 
 
 def _upserts(world: World, sizes: TableSizes) -> list[TwoWays]:
     # What is first pays for the first compilations of both ways.
-    measure_upserts(world, SMOKE_TABLES, 1, "uniform")
+    if sizes is not SMOKE_TABLES:
+        measure_upserts(world, SMOKE_TABLES, 1, "uniform")
     return [
         measure_upserts(world, sizes, 1, "uniform"),
         measure_upserts(world, sizes, 1, "zipf"),

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.ingest.checkpoint.folder import ASIDE
-from distributary.ingest.kafka.records import RAW, RAW_SCHEMA
+from distributary.ingest.kafka.records import RAW, RAW_SCHEMA, none_as_empty
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.state_by_spark import pattern_of, reader, spark_schema
 
@@ -19,6 +19,8 @@ _log = logging.getLogger(__name__)
 # How many rows a worker reads at once; whoever takes them gets his own number.
 _ROWS = 10_000
 
+
+_LISTS = [field.name for field in RAW_SCHEMA if pa.types.is_list(field.type)]
 
 # Beside the tables; an underscore is no table's.
 _BESIDE_TABLES = "_aside"
@@ -58,10 +60,12 @@ def waiting_records(spark: SparkSession, aside: Files, names: Sequence[str]) -> 
 
     Spark reads them itself out of a folder. Elsewhere workers do, by the seam: Spark would need a connector of its own.
     """
-    if not aside.remote:
-        return reader(spark).parquet(*(f"{pattern_of(aside.url)}/{name}" for name in names))
-    numbers = spark.range(0, len(names), 1, len(names))
-    return numbers.mapInArrow(_reading(aside, names), spark_schema(RAW_SCHEMA))
+    if aside.remote:
+        numbers = spark.range(0, len(names), 1, len(names))
+        found = numbers.mapInArrow(_reading(aside, names), spark_schema(RAW_SCHEMA))
+    else:
+        found = reader(spark).parquet(*(f"{pattern_of(aside.url)}/{name}" for name in names))
+    return found.withColumns({name: none_as_empty(name) for name in _LISTS})
 
 
 def _reading(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from distributary.codecs.wire.record_headers import VALUE_HEADER, last_header
@@ -76,16 +77,29 @@ def worker_columns(
         wanted = (last_header(sql.col("headers"), name) for name in beside.headers)
         columns.append(sql.array(*wanted).alias("headers"))
     if beside.every_header:
-        columns.append(sql.col("headers").alias("every_header"))
+        columns.append(none_as_empty("headers").alias("every_header"))
     if beside.timestamp_type:
         columns.append(sql.col("timestampType").alias("ts_type"))
     return records.select(*columns)
 
 
+def none_as_empty(lists: str) -> Column:
+    """A column of lists on its way to workers: where Spark adds up bytes after each row, a list that is none has it go through all rows before."""
+    return sql.coalesce(sql.col(lists), sql.array())
+
+
 def raw_records(batch: pa.RecordBatch, topics: tuple[str, ...]) -> pa.RecordBatch:
-    """A batch of `worker_columns`, or of rows set aside, with all the columns of RAW."""
-    if batch.schema.equals(RAW_SCHEMA):
-        return batch
+    """A batch of `worker_columns`, or of rows set aside, with all the columns of RAW; a record without headers has none of them."""
+    raw = batch if batch.schema.equals(RAW_SCHEMA) else _whole(batch, topics)
+    headers, at = raw["every_header"], RAW.index("every_header")
+    if headers.null_count == len(headers):
+        return raw
+    none = pc.equal(pc.list_value_length(headers), 0)
+    kept = pc.if_else(none, pa.scalar(None, headers.type), headers)
+    return raw.set_column(at, RAW_SCHEMA.field(at), kept)
+
+
+def _whole(batch: pa.RecordBatch, topics: tuple[str, ...]) -> pa.RecordBatch:
     names = batch.schema.names
     arrays = [
         batch.column(names.index(name)).cast(_TYPES[name]) if name in names else _absent(name, batch, topics)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from typing_extensions import Self
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.java import refused
 from distributary.ingest.kafka.offsets import (
     Offsets,
@@ -89,7 +90,7 @@ class TopicReader:
         source: Source,
         route: Route,
         beside: Beside = NOTHING_BESIDE,
-    ) -> TopicReader:
+    ) -> Self:
         """With headers where schemas or entities are named in them, or columns are made of them, or they are kept as they came."""
         headers = source.headers or route.by == "header" or bool(beside.headers) or beside.every_header
         return cls(spark, pipeline, source, headers)
@@ -198,7 +199,19 @@ def require_there(positions: Positions, earliest: Positions) -> None:
         )
 
 
-def warm_up(topics: TopicReader, cluster: KafkaCluster) -> None:
+class Cluster(Protocol):
+    """What a warm-up asks."""
+
+    def earliest_offsets(self) -> Positions:
+        """The first offset still there in each partition."""
+        ...
+
+    def end_offsets(self) -> Positions:
+        """Where each partition ends."""
+        ...
+
+
+def warm_up(topics: TopicReader, cluster: Cluster) -> None:
     """Have Kafka's client loaded, and handed its first records on to Python workers, before the first batch.
 
     The first batch of a cold session costs seconds more than a warm one. Raises SetupError where the topics may not be read.

@@ -6,7 +6,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import Row
 from tests.ingest.kafka_records import INSTANT, batch, numbered
 
+from distributary.ingest.bronze.rows import HEADERS
 from distributary.ingest.kafka.records import RAW_SCHEMA, raw_records, worker_columns
+from distributary.ingest.reshaping.rule import Beside
 
 WHOLE = batch(numbered([b"a", None]))
 
@@ -30,6 +32,30 @@ def test_sparks_spelling_of_types_and_any_order_of_columns_will_do() -> None:
 def test_no_records_are_no_trouble() -> None:
     empty = raw_records(WHOLE.slice(0, 0).drop_columns(["topic"]), ("t",))
     assert (empty.num_rows, empty.schema) == (0, RAW_SCHEMA)
+
+
+def test_a_record_without_headers_has_none_however_it_was_sent_on() -> None:
+    some = [{"key": "a", "value": b"1"}]
+    sent = WHOLE.set_column(
+        WHOLE.schema.names.index("every_header"),
+        RAW_SCHEMA.field("every_header"),
+        pa.array([[], some], HEADERS),
+    )
+    assert raw_records(sent, ("other",))["every_header"].to_pylist() == [None, some]
+
+
+@pytest.mark.spark
+def test_no_list_on_its_way_to_workers_is_null_as_spark_adds_up_their_bytes_in_the_square_of_the_rows(
+    spark: SparkSession,
+) -> None:
+    kafka = spark.createDataFrame(
+        [(b"k", b"v", "t", 0, 5, INSTANT, 0, None)],
+        "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, "
+        "timestampType int, headers array<struct<key: string, value: binary>>",
+    )
+    frame = worker_columns(kafka, 1, {}, Beside(("a",), every_header=True))
+    [row] = frame.collect()
+    assert (row["headers"], row["every_header"]) == ([None], [])
 
 
 @pytest.mark.spark
