@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from distributary.ingest.settings.groups import Registry
+from distributary.ingest.settings.registry.given import Registry
 from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.glue.registry import GlueRegistry
 

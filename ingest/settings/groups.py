@@ -21,8 +21,6 @@ from distributary.ingest.settings.source.topics import Topics, wrong_partitions,
 from distributary.ingest.settings.table_properties import TableProperties
 from distributary.ingest.settings.upserts import whole_paths
 from distributary.passed_on_options import ClientOptions
-from distributary.registry.confluent.options import Address, Dialect, Login, RegistryAccess, Tls
-from distributary.registry.glue.options import GlueAccess
 from distributary.values import (
     Bytes,
     EmptyIsNone,
@@ -70,40 +68,6 @@ class Source(Group):
     def spark_options(self) -> dict[str, str]:
         """The client options as Spark's Kafka source spells them."""
         return spark_options(self.kafka)
-
-
-# How a registry is reached that speaks Confluent's API, and what it may have lost.
-_CONFLUENTS_OWN = {*Address.model_fields, *Login.model_fields, *Tls.model_fields, *Dialect.model_fields}
-
-
-class Registry(RegistryAccess):
-    """The schema registry, and how long its answers are believed."""
-
-    type: Literal["confluent", "glue"] = "confluent"
-    """What it speaks: `confluent`, Confluent's HTTP API, at `url`; `glue`, the AWS Glue Schema Registry, in whose wire format the records are then. That takes `distributary[aws]` on the driver, and `decode.format` protobuf, avro or jsonschema."""
-    glue: GlueAccess = GlueAccess()
-    """Which of Glue's registries it is, with `type: glue`."""
-    subjects: tuple[Name, ...] = ()
-    """The subjects whose versions are watched; by default `<topic>-value` of each topic. With `type: glue` they are names of schemas, by default those of the topics."""
-    cache: OptionalPlace = None
-    """Where every answer is kept, so that pipelines start and run while the registry is down; several may share it. A path, or a URL as for `sink.root`."""
-    max_unknown_ids: Annotated[int, Field(ge=0)] = 100
-    """How many distinct unknown ids are asked for in one batch; records with further ones go to quarantine."""
-
-    def wrong(self) -> Iterator[Wrong]:
-        """What does not go together."""
-        if self.type == "glue":
-            for name in self.model_fields_set & _CONFLUENTS_OWN:
-                yield (
-                    (name,),
-                    "it is for a registry that speaks Confluent's API; leave it out, registry.glue says which of Glue's",
-                )
-        elif "glue" in self.model_fields_set:
-            yield ("glue",), "it is for Glue's registry; write type: glue, or leave it out"
-        # In a file a password that is not there is one that the environment lacks.
-        if self.user is not None and self.password is None:
-            yield ("user",), "a user needs a password; write password: ${REGISTRY_PASSWORD}"
-        yield from super().wrong()
 
 
 class Decode(Group):

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from distributary.codecs.base import IN_GLUE, Codec, load_codec
+from distributary.codecs.base import Codec, load_codec
 from distributary.codecs.envelope.options import DELETES, SAID, TABLE, Envelope, envelope_of
 from distributary.codecs.envelope.said import BEFORE, POSITION, PREFIX
 from distributary.ingest.bronze.given import Bronze
@@ -27,7 +27,6 @@ from distributary.ingest.settings.groups import (
     Limits,
     NamedTable,
     Policies,
-    Registry,
     Route,
     Sink,
     Source,
@@ -38,6 +37,7 @@ from distributary.ingest.settings.groups import (
 from distributary.ingest.settings.places import AnyPlace
 from distributary.ingest.settings.problems import as_error
 from distributary.ingest.settings.reference import json_schema_of, page_of
+from distributary.ingest.settings.registry.given import Registry, with_wire, wrong_in_glue
 from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.settings.table_rules import TableRule, wrong_rules
 from distributary.ingest.settings.yaml_file import Document, in_no_file, parse, read
@@ -68,15 +68,6 @@ def _with_key_text(given: Mapping[str, Any], decode: object) -> Mapping[str, Any
     if not isinstance(columns, Mapping) or columns.get("key_text") is not None:
         return given
     return {**given, "sink": {**sink, "columns": {**columns, "key_text": KEY_TEXT}}}
-
-
-def _with_wire(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The settings with how records name their schema, where they do not say it."""
-    registry, decode = given.get("registry"), given.get("decode") or {}
-    kind = registry.get("type") if isinstance(registry, Mapping) else getattr(registry, "type", None)
-    if kind != "glue" or not isinstance(decode, Mapping) or decode.get("wire") is not None:
-        return given
-    return {**given, "decode": {**decode, "wire": kind}}
 
 
 def _with_envelope(given: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -188,7 +179,7 @@ class Settings(Group):
     def _default_folders(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        given = _with_wire(_with_envelope(given))
+        given = with_wire(_with_envelope(given))
         name, decode = given.get("name"), given.get("decode") or {}
         if given.get("checkpoint") is None:
             given = {**given, "checkpoint": f"checkpoints/{name}"}
@@ -343,30 +334,10 @@ def _not_kept(rule: TableRule, envelope: Envelope | None) -> str:
     return f"{_SOURCE_TIME} is a column only where an envelope's source_ts is kept; write decode.envelope.keep: [op, source_ts]"
 
 
-def _wrong_in_glue(registry: Registry, decode: Decode) -> Iterator[Wrong]:
-    """What does not go with Glue's registry and wire format."""
-    if decode.wire != registry.type:
-        why = f"records name their schema as the registry's serializers write, and registry.type is {registry.type}"
-        yield ("decode", "wire"), f"{why}; leave it out"
-    if decode.wire != "glue":
-        return
-    if f"glue/{decode.format}" not in IN_GLUE:
-        formats = ", ".join(sorted(name.removeprefix("glue/") for name in IN_GLUE))
-        yield (
-            ("decode", "format"),
-            f"in Glue's wire format records of {formats} are decoded; write one of these",
-        )
-    if decode.engine == "spark":
-        why = "Spark's functions know nothing of Glue's compression; write engine: arrow, or leave it out"
-        yield ("decode", "engine"), why
-    if decode.key == "auto":
-        yield ("decode", "key"), "keys in Glue's wire format are not decoded; write text, or leave it out"
-
-
 def _wrong_for(settings: Settings) -> Iterator[Wrong]:
     """What the codec that the settings name cannot do."""
     decode, registry = settings.decode, settings.registry
-    yield from _wrong_in_glue(registry, decode)
+    yield from wrong_in_glue(registry, decode)
     codec = load_codec(decode.codec)
     if not codec.registered and codec.capabilities.growing is None:
         why = f"the class of codec {decode.format} says by `registered` that records name no schema, and by `capabilities` nothing"
