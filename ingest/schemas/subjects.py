@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from distributary.codecs.base import load_codec
 from distributary.ingest.settings.groups import Decode, Source
-from distributary.ingest.settings.registry.given import Registry
 from distributary.ingest.settings.patterns import is_pattern
+from distributary.ingest.settings.registry.given import Registry
 
 
 def value_subjects(source: Source, registry: Registry, decode: Decode) -> tuple[str, ...]:
