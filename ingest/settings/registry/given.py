@@ -35,7 +35,12 @@ class Registry(RegistryAccess):
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
         if self.type == "glue":
-            for name in self.model_fields_set & _CONFLUENTS_OWN:
+            given = {
+                name
+                for name in _CONFLUENTS_OWN
+                if getattr(self, name) != type(self).model_fields[name].default
+            }
+            for name in sorted(given):
                 yield (
                     (name,),
                     "it is for a registry that speaks Confluent's API; leave it out, registry.glue says which of Glue's",
