@@ -56,6 +56,7 @@ from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.evolution.rules import RunRules
 from distributary.ingest.handover import Heritage
 from distributary.ingest.kafka.offsets import Offsets, Positions, highest
+from distributary.ingest.kafka.offsets import ends as ends_of
 from distributary.ingest.kafka.records import record_headers
 from distributary.ingest.kafka.source import (
     Lost,
@@ -68,6 +69,7 @@ from distributary.ingest.lease.holding import held
 from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.progress import Progress
 from distributary.ingest.running.rules import conditions_of, expression_of, run_rules
+from distributary.ingest.schemas.from_columns import take_columns
 from distributary.ingest.schemas.known import SchemaBook, same_columns
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
@@ -76,7 +78,6 @@ from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels, Records
 from distributary.ingest.source.moments import first_offsets, last_offsets
-from distributary.ingest.source.ranges import remaining
 from distributary.ingest.spark.workers import require_workers
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
@@ -104,9 +105,7 @@ class Pipeline:
 
     def records_waiting(self) -> int:
         """How many offsets lie between where this run begins and where it ends: the end of the topics, as of now, unless the settings say."""
-        if self.ends is not None:
-            return remaining(self.run.log.so_far.ends, self.ends)
-        return _waiting(self.channels, self.run.log.so_far)
+        return _waiting(self.channels, self.run.log.so_far, self.ends)
 
     @cached_property
     def ends(self) -> Positions | None:
@@ -121,6 +120,14 @@ class Pipeline:
         read = complete(self.run.log.so_far.ends, self.channels.partitions())
         ends = self.channels.end_offsets() if self.ends is None else self.ends
         return self.topics.next_range(read, ends, self.settings.limits.batch_rows)
+
+    def learned(self, offsets: Offsets) -> bool:
+        """Whether the records of this range have columns that no schema has; one that has them is kept then, for another query to pin."""
+        told, decode = self.channels.columns(ends_of(offsets)), self.settings.decode
+        subject = inferred_subject(self.settings.name, decode)
+        if told is None or subject is None:
+            return False
+        return take_columns(self.registry, subject, decode, told)
 
     def batch_runner(
         self,
@@ -176,7 +183,7 @@ class Pipeline:
         if self.settings.source.on_data_loss == "stop":
             return {}, []
         start, earliest = self._next_offsets(), self._earliest()
-        gone = lost(start, earliest)
+        gone = lost(start, earliest, self.channels.holder)
         if not gone:
             return {}, []
         offsets: Offsets = {
@@ -203,10 +210,12 @@ class Pipeline:
         """Where the next batch begins. Raises CheckpointMismatch where Kafka has other records there, or none any more."""
         start = self._next_offsets()
         # Not only from where the log ends: records in the place of those that count as committed would not be brought in.
-        require_not_back(highest(start, self.run.generation.start.counted()), self.channels.ends())
+        require_not_back(
+            highest(start, self.run.generation.start.counted()), self.channels.ends(), self.channels.holder
+        )
         # Where a loss is recorded: what went since it was looked at ends the query, and is recorded before the next one.
         if self.settings.source.on_data_loss == "stop":
-            require_there(start, self._earliest())
+            require_there(start, self._earliest(), self.channels.holder)
         return start
 
     def start(self, process: Any, spark: SparkFiles) -> StreamingQuery | None:
@@ -419,8 +428,6 @@ def _warm_up_once(topics: Records, channels: Channels, so_far: Standing) -> None
     conf.set(_WARM, "true")
 
 
-def _waiting(channels: Channels, so_far: Standing) -> int:
-    """How many offsets lie behind what is decided, as of now."""
-    return sum(
-        offsets for partitions in channels.lag(so_far.ends).values() for offsets in partitions.values()
-    )
+def _waiting(channels: Channels, so_far: Standing, until: Positions | None = None) -> int:
+    """How much lies behind what is decided, as of now, or before these offsets."""
+    return sum(count for numbers in channels.lag(so_far.ends, until).values() for count in numbers.values())

@@ -17,6 +17,7 @@ from distributary.ingest.lease.holding import looked_for
 from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.pipeline import Pipeline, open_pipeline
 from distributary.ingest.progress import Progress, Silent, Summary
+from distributary.ingest.schemas.from_columns import take_columns
 from distributary.ingest.schemas.hints import hints_of
 from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
@@ -114,7 +115,9 @@ def schemas_of(
         return
     location = _location(settings)
     topics = channels.records(spark, settings.name, settings.source, settings.route)
-    if isinstance(location, EntitySchemas):
+    if (told := channels.columns()) is not None:
+        take_columns(location, location.subject, settings.decode, told)
+    elif isinstance(location, EntitySchemas):
         if not location.names():
             keep(location, infer_entities(topics, settings.decode, settings.route, channels))
     elif location.latest() is None:

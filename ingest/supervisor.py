@@ -29,14 +29,15 @@ from distributary.ingest.derived.in_runs import DerivedInRuns
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.client import TopicMissing
 from distributary.ingest.kafka.java_errors import is_outage
+from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.source import Lost
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.probe import were_away
 from distributary.ingest.supervision.budgets import Spending, of_outages
+from distributary.ingest.supervision.changes import changes_in_place
 from distributary.ingest.supervision.sentences import sentence
-from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.upkeep.in_runs import UpkeepInRuns
 
 # How often the query is looked at; an error ends the wait at once.
@@ -91,6 +92,8 @@ class _BeginsAnew(Exception):
 
 
 _CLOCK = _BeginsAnew("the machine's clock was set back, so reading begins anew")
+
+_COLUMNS = _BeginsAnew("what is read has other columns from here on, so reading begins anew")
 
 _TOPICS = _BeginsAnew("other topics fit source.topics by now, so reading begins anew")
 
@@ -301,8 +304,14 @@ class Supervisor:
         self._progress.reading()
         self._has_read = True
         while offsets := self._pipeline.next_range():
-            with self._batch_under_way():
-                runner.read(offsets)
+            self._read_next(runner, offsets)
+
+    def _read_next(self, runner: BatchRunner, offsets: Offsets) -> None:
+        """Raises what begins reading anew where the schemas that are pinned do not say what comes."""
+        if self._pipeline.learned(offsets):
+            raise _COLUMNS
+        with self._batch_under_way():
+            runner.read(offsets)
 
     def _read_on(self, runner: BatchRunner) -> None:
         """Batch by batch, as records come, of a source that is no stream of Spark's. Raises Stopped once the run is told to stop."""
@@ -311,8 +320,7 @@ class Supervisor:
         while not self._stop.is_set():
             offsets = self._pipeline.next_range()
             if offsets:
-                with self._batch_under_way():
-                    runner.read(offsets)
+                self._read_next(runner, offsets)
             self._upkeep.look()
             self._tell_of_upkeep()
             self._pipeline.channels.look()
@@ -418,7 +426,7 @@ class Supervisor:
             dropped=summary.dropped + sum(counts.dropped.values()),
             tables=len(set(done.manifest.entities.values())),
         )
-        changed = _changes_in_place(done)
+        changed = changes_in_place(done.changes)
         if changed:
             self._progress.evolution(changed, self._attempt_began, self._attempt_began)
         self._progress.batch_done(
@@ -430,17 +438,6 @@ class Supervisor:
             self._pipeline.names.take(done.manifest.entities)
         if told := self._pipeline.run.parked.told():
             self._progress.waiting(f"{told[:2000]}; `distributary resolve` lists and decides", 0.0)
-
-
-def _changes_in_place(done: Done) -> Sequence[str]:
-    return [f"table {change.folder} {_in_words(change)}" for change in done.changes if not change.new]
-
-
-def _in_words(change: PlannedChange) -> str:
-    wider = [column.column for column in change.added if column.kind == "widened"]
-    added = [column.column for column in change.added if column.kind != "widened"]
-    said = [f"gets {', '.join(added)}"] if added else []
-    return "; ".join([*said, f"has wider {', '.join(wider)}"] if wider else said)
 
 
 def _stop_quietly(query: StreamingQuery) -> None:

@@ -53,6 +53,16 @@ class KafkaRecords(TopicReader):
 class Kafka(KafkaCluster):
     """A cluster's topics."""
 
+    holder = "Kafka"
+
+    def beginning(self) -> Positions:
+        """The first record of each partition that is there: retention is no secret to who reads topics."""
+        return self.earliest_offsets()
+
+    def columns(self, ends: Positions | None = None) -> str | None:
+        """Records tell."""
+        return None
+
     def records(
         self,
         spark: SparkSession,

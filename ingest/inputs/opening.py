@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from pyspark.sql import SparkSession
 
+from distributary.ingest.inputs.delta.channels import open_tables
 from distributary.ingest.inputs.from_kafka import open_kafka
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels, Tell
@@ -23,4 +24,6 @@ def open_source(
     With `tell` an outage is told of and waited for. Raises ConfigError for settings that do not work, and Stopped once `stop` is set
     and there is no answer.
     """
+    if settings.source.delta is not None:
+        return open_tables(settings.source.delta, settings.storage)
     return open_kafka(settings.source, spark, stop, tell=tell)

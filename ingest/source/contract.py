@@ -90,7 +90,11 @@ class Channels(Protocol):
 
     Every question may raise BrokerUnavailable, SetupError for what is missing or not allowed, and Stopped where the run is to end
     while there is no answer. One that is told how to tell waits instead, however long an outage lasts.
+
+    holder  who has the records, as sentences about them begin
     """
+
+    holder: str
 
     def close(self) -> None:
         """Let go of it."""
@@ -124,6 +128,10 @@ class Channels(Protocol):
         """The numbers of each topic's partitions."""
         ...
 
+    def beginning(self) -> Positions:
+        """Where a reading begins that is to have all. Raises ConfigError where nobody could tell that something is gone."""
+        ...
+
     def earliest_offsets(self) -> Positions:
         """The first offset still there in each partition."""
         ...
@@ -140,8 +148,12 @@ class Channels(Protocol):
         """The first record of each partition that was written at this time (since the epoch) or later, where there is one."""
         ...
 
-    def lag(self, read: Mapping[str, Mapping[int, int]]) -> Positions:
-        """How much is still to be read of each partition, where these were read."""
+    def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
+        """How many records, or offsets, are still to be read of each partition, where these were read, up to these ends or to now."""
+        ...
+
+    def columns(self, ends: Positions | None = None) -> str | None:
+        """What records are made of before these ends, or now, as a StructType's JSON; None where only the records tell."""
         ...
 
     def records(

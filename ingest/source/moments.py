@@ -25,9 +25,9 @@ def first_offsets(begins: Begins, channels: Channels) -> Positions:
     """
     if begins == "latest":
         return channels.end_offsets()
-    earliest = channels.earliest_offsets()
     if begins == "earliest":
-        return earliest
+        return channels.beginning()
+    earliest = channels.earliest_offsets()
     if isinstance(begins, datetime):
         return _at(begins, channels)
     return _over(earliest, _within(begins, earliest, channels.ends()))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import zlib
+from pathlib import Path
 
 import pytest
+import yaml
 from tests.codecs.glue.test_codec import avro_body
 from tests.codecs.wire.test_glue import framed
 from tests.ingest.e2e.handmade import quarantined
@@ -16,17 +19,16 @@ from distributary.ingest.run import run
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
+PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/glue.md"
+
 STRANGER = bytes.fromhex("5f1e5f1e000040008000000000000001")
 
 
 def test_records_plain_and_compressed_become_rows_and_each_broken_one_has_its_reason(
     kit: PipelineKit,
 ) -> None:
-    kit.configured(
-        registry={"url": None, "type": "glue", "glue": {"registry": "games", "region": "eu-central-1"}},
-        decode={"format": "avro"},
-        route={"field": "game", "table": "t_{entity}"},
-    )
+    page = yaml.safe_load(re.findall(r"^```yaml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[0])
+    kit.configured(registry={"url": None, **page["registry"]}, decode=page["decode"], route=page["route"])
     good = framed(avro_body("chess"), packed=True)
     hostile = {
         b"": "no_header",
@@ -40,7 +42,7 @@ def test_records_plain_and_compressed_become_rows_and_each_broken_one_has_its_re
     }
     kit.send([good, framed(avro_body("go")), None, *hostile])
     run(kit.settings, registry=recorded(RecordedGlue()))
-    assert kit.rows("t_chess")["game"].to_pylist() == ["chess"]
-    assert kit.rows("t_go")["game"].to_pylist() == ["go"]
+    assert kit.rows("silver_chess_events")["game"].to_pylist() == ["chess"]
+    assert kit.rows("silver_go_events")["game"].to_pylist() == ["go"]
     rows = quarantined(kit)
     assert {bytes(row["value"]): row["reason"] for row in rows} == hostile
