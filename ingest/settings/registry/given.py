@@ -45,7 +45,7 @@ class Registry(RegistryAccess):
                     (name,),
                     "it is for a registry that speaks Confluent's API; leave it out, registry.glue says which of Glue's",
                 )
-        elif "glue" in self.model_fields_set:
+        elif self.glue != GlueAccess():
             yield ("glue",), "it is for Glue's registry; write type: glue, or leave it out"
         # In a file a password that is not there is one that the environment lacks.
         if self.user is not None and self.password is None:
