@@ -114,3 +114,18 @@ def test_the_newest_version_s_changes_are_told_before_they_come(
     offer = Offer('syntax = "proto3"; package p; message Event { string game = 1; int32 level = 2; }')
     told = plan(kit.settings, offer)
     assert any("level" in str(verdict) for step in told.steps for verdict in step.verdicts)
+
+
+@pytest.mark.parametrize("mode", ["inline", pytest.param("restart", marks=pytest.mark.heavy)])
+def test_a_new_version_s_field_lands_with_the_record_that_brought_it(
+    kit: PipelineKit, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    protobuf(kit, monkeypatch, RecordedGlue())
+    kit.configured(decode={"format": "avro", "evolution": mode}, registry={"subjects": ["no-events"]})
+    kit.send([framed(avro_body("go"))])
+    kit.run()
+    second = UUID("b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c64")
+    kit.send([framed(avro_body("go") + b"\x08glad", packed=True, version=second), framed(avro_body("go"))])
+    kit.run()
+    assert sorted(map(str, kit.rows("t_go")["mood"].to_pylist())) == ["None", "None", "glad"]
+    assert not verify(kit.settings).differences
