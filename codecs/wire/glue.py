@@ -8,7 +8,7 @@ which message of the schema it is, one varint, within what is compressed (Protob
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,8 +28,8 @@ MOST_BYTES = 64 * 2**20
 # What is unfolded of a batch while its headers are read is kept up to here; the rest is unfolded once more when its turn comes.
 _KEPT_BYTES = 64 * 2**20
 
-# More than that goes into no array of bytes, and is left to those who decode in pieces.
-_ONE_ARRAY = 2**31 - 1
+# So much is decoded at once.
+_AT_ONCE_BYTES = 2 * MOST_BYTES
 
 _ZLIB = 5
 
@@ -75,7 +75,7 @@ def split(values: pa.Array, *, message_index: bool) -> Frames:
     kind[~view.valid] = TOMBSTONE
     told = sorted((row, reason, reasons.SENTENCES[reason]) for row, reason in errors)
     start = np.where(good & ~packed, bodies.start, 0)
-    return Frames(kind, kinds, start, told, bodies.of if (good & packed).any() else None)
+    return Frames(kind, kinds, start, told, bodies if (good & packed).any() else None)
 
 
 def _looked_at(view: BinaryRows) -> tuple[npt.NDArray[np.int8], Mask]:
@@ -127,8 +127,12 @@ class _Bodies:
     view: BinaryRows
     start: Longs
     packed: Mask
+    size: Longs = field(init=False)
     kept: dict[int, bytes] = field(default_factory=dict)
     room: int = field(default_factory=lambda: _KEPT_BYTES)
+
+    def __post_init__(self) -> None:
+        self.size = self.view.end - self.view.begin
 
     def check(self, rows: Iterable[int]) -> list[Error]:
         """Those of these compressed rows that cannot be unfolded."""
@@ -139,7 +143,7 @@ class _Bodies:
             except NotUnfolded as error:
                 errors.append((row, str(error)))
                 continue
-            self.start[row] = 0
+            self.start[row], self.size[row] = 0, len(found)
             if len(found) <= self.room:
                 self.room -= len(found)
                 self.kept[row] = found
@@ -168,17 +172,21 @@ class _Bodies:
         self.start[short] += 1
         return np.setdiff1d(rows, short, assume_unique=True)
 
+    def portions(self, rows: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.integer]]:
+        """The rows in their order, no more at once than have bodies of 128 MiB together, and one at the least."""
+        ends = np.cumsum(self.size[rows])
+        begin = 0
+        while begin < len(rows):
+            before = ends[begin - 1] if begin else 0
+            end = max(begin + 1, int(np.searchsorted(ends, before + _AT_ONCE_BYTES, "right")))
+            yield rows[begin:end]
+            begin = end
+
     def of(self, rows: npt.NDArray[np.integer]) -> pa.BinaryArray:
-        """The bodies of these rows. Raises MemoryError where they are too much to be decoded at once."""
+        """The bodies of these rows."""
         if not self.packed[rows].any():
             return self.view.tails(self.start, rows)
-        found, size = list[memoryview](), 0
-        for row in rows.tolist():
-            body = memoryview(self._whole(row))[self.start[row] :]
-            size += len(body)
-            if size > _ONE_ARRAY:
-                raise MemoryError("the compressed records of a batch unfold to more than 2 GiB")
-            found.append(body)
+        found = [memoryview(self._whole(row))[self.start[row] :] for row in rows.tolist()]
         return pa.array(found, pa.binary())
 
     def _whole(self, row: int) -> bytes | memoryview:

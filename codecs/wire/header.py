@@ -7,8 +7,9 @@ record header `__value_schema_id`. Protobuf adds which message of the schema it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +46,18 @@ _NO_HEADER, _BAD_MAGIC, _GLUE, _TRUNCATED, _BAD_INDEX = range(1, 6)
 _IDS = 2**32
 
 
+class Folded(Protocol):
+    """The bodies of a batch some of which are compressed, so that they begin nowhere in their value."""
+
+    def of(self, rows: npt.NDArray[np.integer]) -> pa.BinaryArray:
+        """The bodies of these rows."""
+        ...
+
+    def portions(self, rows: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.integer]]:
+        """The rows in their order, no more at once than have bodies of bounded size."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Frames:
     """Where each value of a batch keeps what.
@@ -53,14 +66,14 @@ class Frames:
     kinds   the distinct (schema reference, record path) pairs of the batch
     start   int64, per value: where the body begins, from the value's own first byte
     errors  (row, reason, detail) of every value without a usable header
-    unfold  gives the bodies of these rows, where some are compressed and begin nowhere in their value; None where none is
+    folded  the bodies, where some are compressed; None where none is
     """
 
     kind: npt.NDArray[np.int32]
     kinds: Sequence[Kind]
     start: npt.NDArray[np.int64]
     errors: Sequence[tuple[int, str, str]]
-    unfold: Callable[[npt.NDArray[np.integer]], pa.BinaryArray] | None = None
+    folded: Folded | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +115,20 @@ def bodies(values: pa.Array, frames: Frames, rows: npt.NDArray[np.integer] | Non
 
     Copies each body once, and nothing where all rows are asked for and none has its header before its body.
     """
-    if frames.unfold is not None:
-        return frames.unfold(np.arange(len(values)) if rows is None else rows)
+    if frames.folded is not None:
+        return frames.folded.of(np.arange(len(values)) if rows is None else rows)
     plain = pa.types.is_binary(values.type) and values.null_count == 0
     if plain and (rows is None or len(rows) == len(values)) and not frames.start.any():
         return values
     return BinaryRows.of(values).tails(frames.start, rows)
+
+
+def portions(frames: Frames, rows: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.integer]]:
+    """These rows, no more at once than have bodies of bounded size: all of them, unless some are compressed."""
+    if frames.folded is None:
+        yield rows
+    else:
+        yield from frames.folded.portions(rows)
 
 
 def _find(view: BinaryRows, wanted: Mask, message_index: bool) -> _Found:

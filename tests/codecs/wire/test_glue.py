@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from distributary.codecs import reasons
 from distributary.codecs.wire import glue
 from distributary.codecs.wire.glue import MOST_BYTES, NotUnfolded, split, unfolded
-from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, bodies
+from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, bodies, portions
 
 VERSION = uuid.UUID("b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63")
 
@@ -153,13 +153,19 @@ def test_what_is_not_kept_of_a_batch_is_unfolded_again(monkeypatch: pytest.Monke
     assert bodies(values, frames).to_pylist() == [text[1:] for text in texts]
 
 
-def test_more_than_an_array_holds_is_left_to_who_decodes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(glue, "_ONE_ARRAY", 10)
-    values = pa.array([framed(b"sixsix", packed=True)] * 2, pa.binary())
+@given(st.lists(st.tuples(st.binary(max_size=9), st.booleans()), min_size=1, max_size=12), st.integers(1, 30))
+def test_no_more_is_decoded_at_once_than_is_bounded(records: list[tuple[bytes, bool]], most: int) -> None:
+    values = pa.array([framed(body, packed) for body, packed in records], pa.binary())
     frames = split(values, message_index=False)
-    with pytest.raises(MemoryError):
-        bodies(values, frames)
-    assert bodies(values, frames, np.array([1])).to_pylist() == [b"sixsix"]
+    rows = np.arange(len(records))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(glue, "_AT_ONCE_BYTES", most)
+        pieces = list(portions(frames, rows))
+    assert np.concatenate(pieces).tolist() == rows.tolist()
+    found = [bodies(values, frames, piece).to_pylist() for piece in pieces]
+    assert [body for piece in found for body in piece] == [body for body, _ in records]
+    if any(packed for _, packed in records):
+        assert all(len(piece) == 1 or sum(map(len, piece)) <= most for piece in found)
 
 
 @pytest.mark.parametrize(
