@@ -139,7 +139,12 @@ class _Look:
         if before is not None and not self.refresh:
             return self._there({None: before})[0]
         with self.make_session(self.settings) as spark, open_source(self.settings, spark) as channels:
-            found = topic.infer(self._topics(channels, spark), self.settings.decode, channels, self.sample)
+            told = channels.columns()
+            found = (
+                topic.infer(self._topics(channels, spark), self.settings.decode, channels, self.sample)
+                if told is None
+                else Schema(0, "STRUCT", with_hints(told, self.settings.decode.schema_hints))
+            )
             found = self._grown(before, found)
         return Inferred(None, found, self._changes(before, found), is_new=before is None)
 

@@ -44,6 +44,7 @@ MAY_HAVE_MORE: Mapping[str, str] = {
     "ingest/settings/groups.py Decode": _YAML,
     "ingest/settings/groups.py Policies": _YAML,
     "ingest/settings/groups.py Sink": _YAML,
+    "ingest/settings/groups.py Source": _YAML,
     "ingest/settings/table_rules.py TablePolicies": _YAML,
     "ingest/settings/table_rules.py TableRule": _YAML,
     "ingest/settings/model.py Settings": _YAML,

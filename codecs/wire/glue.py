@@ -172,7 +172,7 @@ class _Bodies:
         self.start[short] += 1
         return np.setdiff1d(rows, short, assume_unique=True)
 
-    def portions(self, rows: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.integer]]:
+    def portions(self, rows: Longs) -> Iterator[Longs]:
         """The rows in their order, no more at once than have bodies of 128 MiB together, and one at the least."""
         ends = np.cumsum(self.size[rows])
         begin = 0

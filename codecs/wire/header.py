@@ -53,7 +53,7 @@ class Folded(Protocol):
         """The bodies of these rows."""
         ...
 
-    def portions(self, rows: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.integer]]:
+    def portions(self, rows: Longs) -> Iterator[Longs]:
         """The rows in their order, no more at once than have bodies of bounded size."""
         ...
 
@@ -123,7 +123,7 @@ def bodies(values: pa.Array, frames: Frames, rows: npt.NDArray[np.integer] | Non
     return BinaryRows.of(values).tails(frames.start, rows)
 
 
-def portions(frames: Frames, rows: npt.NDArray[np.integer]) -> Iterator[npt.NDArray[np.integer]]:
+def portions(frames: Frames, rows: Longs) -> Iterator[Longs]:
     """These rows, no more at once than have bodies of bounded size: all of them, unless some are compressed."""
     if frames.folded is None:
         yield rows

@@ -45,7 +45,7 @@ class FlowNode:
     kind    what it is; a `pattern` stands for tables that are not there yet, `schemas` for where inferred ones are kept, `derived` are tables
             that are made of others, `bronze` those that have every record as it came
     name    what users call it
-    about   where it is, or what it does; of a topic its brokers. No secret
+    about   where it is, or what it does; of a topic its brokers, or the table that is read. No secret
     entity  of a table, whose rows it has
     rows    how many rows are in it now; None where nobody knows, or it has none
     columns of a table that is there and can be opened

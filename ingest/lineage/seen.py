@@ -56,8 +56,10 @@ def flow(settings: Settings) -> Flow:
     root = open_files(settings.sink.root, settings.storage)
     sums = recorded(root, settings.name)
     hub = FlowNode(f"pipeline:{settings.name}", "pipeline", settings.name, _what_it_does(settings))
-    brokers = without_logins(settings.source.kafka["bootstrap.servers"])
-    sources = [FlowNode(f"topic:{topic}", "topic", topic, brokers) for topic in _topics(settings, sums)]
+    sources = [
+        FlowNode(f"topic:{topic}", "topic", topic, _where(settings, topic))
+        for topic in _topics(settings, sums)
+    ]
     schemas = list(_schemas(settings))
     tables = _tables(root, settings)
     others = list(_others(root, settings, sums))
@@ -74,6 +76,12 @@ def flow(settings: Settings) -> Flow:
     ]
     nodes = (*sources, *schemas, hub, *tables, *others, *derived)
     return Flow(settings.name, nodes, tuple(edges), sums.batches)
+
+
+def _where(settings: Settings, topic: str) -> str:
+    """Where a topic is: its brokers, or the place of the table that it is."""
+    tables = {} if settings.source.delta is None else settings.source.delta.topics()
+    return without_logins(str(tables[topic]) if tables else settings.source.kafka["bootstrap.servers"])
 
 
 def _topics(settings: Settings, sums: Recorded) -> list[str]:

@@ -251,7 +251,9 @@ def _settings(named: Any, context: Mapping[str, Any]) -> Settings:
 def _with_defaults(given: Mapping[str, Any], settings: Settings) -> dict[str, Any]:
     """What is given, and where nothing is, what the pipeline says."""
     view = PipelineView.of(settings)
-    servers = settings.source.kafka["bootstrap.servers"]
+    servers = settings.source.kafka.get("bootstrap.servers")
+    if servers is None:
+        raise WrongValues((("pipeline",), "it reads no topics of Kafka's, to which alone events are sent"))
     target = {"bootstrap_servers": servers, "topic": settings.source.topics[0], "registry": settings.registry}
     writing = {"format": settings.decode.format} if view.one_format else {}
     return {

@@ -13,6 +13,8 @@ from pyspark.sql import functions as sql
 
 from distributary.ingest.clustering.reading import alive, opened_in
 from distributary.ingest.inputs.delta.versions import BEFORE, CHANGE, TOLD_WITHIN, RowsFile
+from distributary.ingest.merge import vectors
+from distributary.ingest.merge.live_files import Action
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.state_by_spark import spark_schema
 
@@ -83,18 +85,28 @@ def _rows(
     place: Files, file: RowsFile, columns: pa.Schema, ends: tuple[int, int]
 ) -> Iterator[pa.RecordBatch]:
     sized = {"size": _size(place, file), **file.add}
+    # Those that are marked behind the version, too: only what came between is read.
+    later = _marked(place, file.after)
     for opened, marked in opened_in(place, [(file.name, sized)]):
         for number, first, count in opened.groups():
             table = opened.table(number, columns)
             if file.change:
                 at = columns.get_field_index(CHANGE)
                 table = table.set_column(at, columns.field(at), pa.repeat(pa.scalar(file.change), count))
-            kept = _within(alive(marked, first, count), file.offset + first, ends)
+            there = alive(marked, first, count)
+            if file.after is not None:
+                there = np.setdiff1d(there, alive(later, first, count), assume_unique=True)
+            kept = _within(there, file.offset + first, ends)
             if file.change == TOLD_WITHIN:
                 kept = _but_before(table, kept)
             for begin in range(0, len(kept), _AT_ONCE):
                 some = kept[begin : begin + _AT_ONCE]
                 yield _placed(table.take(pa.array(some)), file, some + file.offset + first)
+
+
+def _marked(place: Files, action: Action | None) -> vectors.Positions:
+    vector = None if action is None else action.get("deletionVector")
+    return np.empty(0, np.uint32) if vector is None else vectors.read(place, vector, {})
 
 
 def _within(there: Any, first: int, ends: tuple[int, int]) -> Any:

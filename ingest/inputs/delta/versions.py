@@ -7,9 +7,9 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md#change-metadata
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote
 
 from distributary.errors import CheckpointMismatch
@@ -43,6 +43,7 @@ class RowsFile:
     offset   that of its first row
     rows     how many it has, marked ones among them
     millis   when the version was committed, in milliseconds since the epoch
+    after    of a file some of whose rows the version marks as gone, the action that says which are by then: those rows alone count
     change   what became of all of its rows, or that a column says it; None where only what is added is read
     """
 
@@ -52,6 +53,11 @@ class RowsFile:
     rows: int
     millis: int
     change: str | None = None
+    after: Action | None = None
+
+
+# A file's name, the action by which it is read, what became of its rows, and the action behind it.
+_Told: TypeAlias = tuple[str, Action, str | None, Action | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +88,9 @@ class TableLog:
         """The files with the rows that a version brings. Raises CheckpointMismatch for one that cannot be read."""
         actions = self._entry(version)
         at, millis, found = version << VERSION_BITS, _millis(actions), list[RowsFile]()
-        for name, action, change in self._told(version, actions):
-            rows = _rows(self.place, name, action)
-            found.append(RowsFile(name, action, at, rows, millis, change))
+        for name, action, change, after in self._told(version, actions):
+            rows = _rows(self.place, name, after or action)
+            found.append(RowsFile(name, action, at, rows, millis, change, after))
             at += rows
         return found
 
@@ -99,35 +105,28 @@ class TableLog:
             self._read[version] = _entry_of(self.place, version)
         return self._read[version]
 
-    def _told(self, version: int, actions: Sequence[Action]) -> Iterator[tuple[str, Action, str | None]]:
-        adds = [action["add"] for action in actions if _is_change(action.get("add"))]
+    def _told(self, version: int, actions: Sequence[Action]) -> Iterator[_Told]:
+        adds = {action["add"]["path"]: action["add"] for action in actions if _is_change(action.get("add"))}
         removes = [action["remove"] for action in actions if _is_change(action.get("remove"))]
         feed = [action["cdc"] for action in actions if action.get("cdc") is not None]
         if not self.changes:
-            self._require_appended(version, adds, removes)
-            yield from ((unquote(add["path"]), add, None) for add in adds)
+            self._require_appended(version, adds.values(), removes)
+            yield from ((unquote(path), add, None, None) for path, add in adds.items())
         elif feed:
-            yield from ((unquote(cdc["path"]), cdc, TOLD_WITHIN) for cdc in feed)
+            yield from ((unquote(cdc["path"]), cdc, TOLD_WITHIN, None) for cdc in feed)
         else:
-            self._require_whole(version, adds, removes)
-            for change, files in ((DELETED, removes), (INSERTED, adds)):
-                yield from ((unquote(file["path"]), file, change) for file in files)
+            # First what is gone, as what came may be of the same keys.
+            for gone_file in removes:
+                after = adds.pop(gone_file["path"], None)
+                yield unquote(gone_file["path"]), gone_file, DELETED, after
+            yield from ((unquote(path), add, INSERTED, None) for path, add in adds.items())
 
-    def _require_appended(self, version: int, adds: Sequence[Action], removes: Sequence[Action]) -> None:
+    def _require_appended(self, version: int, adds: Iterable[Action], removes: Sequence[Action]) -> None:
         if removes or any("deletionVector" in add for add in adds):
             raise CheckpointMismatch(
                 f"version {version} of {self.place} deletes or replaces rows, and only appended ones are read. To have what became of rows, "
                 "write `source: {delta: {read: changes}}`; to leave the version out, begin behind it with a new checkpoint: "
                 f"`starting_version: {version + 1}`, and `start: from_tables` is of no use then, so `start: again`"
-            )
-
-    def _require_whole(self, version: int, adds: Sequence[Action], removes: Sequence[Action]) -> None:
-        """Where no feed says which rows changed, whole files must have come or gone."""
-        if {remove["path"] for remove in removes} & {add["path"] for add in adds}:
-            raise CheckpointMismatch(
-                f"version {version} of {self.place} marks rows of files as gone, and the table keeps no change data feed that tells which. Turn "
-                "it on there, `delta.enableChangeDataFeed: true`, and begin behind this version with a new checkpoint: "
-                f"`starting_version: {version + 1}` and `start: again`"
             )
 
 

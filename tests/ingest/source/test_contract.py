@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
@@ -53,7 +54,7 @@ def settings_of(folder: Path, **source: Any) -> Settings:
 
 def of_kafka(folder: Path, stack: LocalStack) -> World:
     servers, topic = {"bootstrap.servers": stack.bootstrap_servers}, f"contract-{uuid.uuid4().hex[:8]}"
-    admin = AdminClient(servers)
+    admin = AdminClient({"bootstrap.servers": stack.bootstrap_servers})
 
     def make() -> None:
         admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)

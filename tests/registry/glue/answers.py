@@ -35,7 +35,8 @@ class RecordedGlue:
 
     def get_schema_version(self, **asked: Any) -> dict[str, Any]:
         self._ask("get_schema_version", asked)
-        return self._known(RECORDED["get_schema_version"], asked["SchemaVersionId"])
+        held: dict[str, Any] = self._known(RECORDED["get_schema_version"], asked["SchemaVersionId"])
+        return held
 
     def list_schema_versions(self, **asked: Any) -> dict[str, Any]:
         self._ask("list_schema_versions", asked)

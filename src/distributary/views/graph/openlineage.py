@@ -49,6 +49,8 @@ def _facet(schema: str) -> Named:
 
 
 def _topic(node: FlowNode) -> Named:
+    if "/" in node.about:
+        return _table(node)
     # The first of the brokers that one is told of: all of them lead to one cluster.
     first = node.about.partition(",")[0].strip()
     return {"namespace": f"kafka://{first}", "name": node.name}
