@@ -15,7 +15,7 @@ S3 := .venv/.s3
 STORES := .venv/.stores
 # An environment of moto, boto3 and all that .venv has beside them.
 WITH_BOTO3 := .venv-stores/bin/python
-NEED_BOTO3 := tests/ingest/storage/test_aws_credentials.py tests/producer_sim/stack/test_s3_store.py
+NEED_BOTO3 := tests/registry/glue tests/ingest/storage/test_aws_credentials.py tests/producer_sim/stack/test_s3_store.py
 # Each takes a few minutes.
 S3_PARTS := 8
 # Each takes about ten.

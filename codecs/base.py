@@ -38,6 +38,13 @@ BUILT_IN: Mapping[str, str] = {
     "protobuf": "distributary.codecs.protobuf.codec:ProtobufCodec",
 }
 
+# The same formats as the serializers of Glue's registry write them; settings choose them by their registry.
+IN_GLUE: Mapping[str, str] = {
+    "glue/avro": "distributary.codecs.glue.codec:avro",
+    "glue/jsonschema": "distributary.codecs.glue.codec:json_schema",
+    "glue/protobuf": "distributary.codecs.glue.codec:GlueProtobufCodec",
+}
+
 # The codec for each type of schema that a registry tells.
 CODECS: Mapping[SchemaType, str] = {"PROTOBUF": "protobuf", "AVRO": "avro", "JSON": "jsonschema"}
 
@@ -321,7 +328,8 @@ def load_codec(name: CodecName) -> Codec:
         made: Codec = getattr(import_module(module), attribute)(load_codec(name.format), name)
         return made
     # What the packages of an environment bring takes long to read, and never stands before what is built in.
-    known = BUILT_IN if name in BUILT_IN else {**_brought_by_packages(), **BUILT_IN}
+    known = next((ours for ours in (BUILT_IN, IN_GLUE) if name in ours), None)
+    known = {**_brought_by_packages(), **BUILT_IN} if known is None else known
     if name not in known:
         raise UnknownCodec(f"no codec is called {name!r}; there are: {', '.join(sorted(known))}")
     module, _, attribute = known[name].partition(":")

@@ -19,6 +19,14 @@ TRUNCATED_HEADER: Final = "truncated_header"
 
 BAD_MESSAGE_INDEX: Final = "bad_message_index"
 
+NO_GLUE_HEADER: Final = "no_glue_header"
+
+UNKNOWN_COMPRESSION: Final = "unknown_compression"
+
+BAD_COMPRESSION: Final = "bad_compression"
+
+INFLATED_TOO_LARGE: Final = "inflated_too_large"
+
 MALFORMED: Final = "malformed"
 
 INVALID_UTF8: Final = "invalid_utf8"
@@ -48,6 +56,10 @@ SENTENCES: Final[Mapping[str, str]] = MappingProxyType(
         GLUE_HEADER: "the value starts with 0x03: it is in the wire format of the AWS Glue Schema Registry",
         TRUNCATED_HEADER: "the value ends within its schema header",
         BAD_MESSAGE_INDEX: "the Protobuf message index of the header is negative, too long or too large",
+        NO_GLUE_HEADER: "the value does not start with 0x03: it is not in the wire format of the AWS Glue Schema Registry",
+        UNKNOWN_COMPRESSION: "the header's second byte is neither 0x00 (plain) nor 0x05 (zlib)",
+        BAD_COMPRESSION: "what follows the header is not one whole zlib stream, as the header says that it is",
+        INFLATED_TOO_LARGE: "what follows the header is compressed, and more than 64 MiB without that",
         MALFORMED: "the payload does not fit the wire format of its schema's type",
         INVALID_UTF8: "a string of the payload is not valid UTF-8",
         OUT_OF_RANGE: "a time or a decimal number is outside of the range that its type allows",

@@ -23,6 +23,7 @@ from distributary.ingest.pins import RecordKey
 from distributary.ingest.routing.read_ahead import ReadExpression, read_ahead
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
 from distributary.ingest.schemas.mixed import MixedSchemas
+from distributary.ingest.schemas.opening import open_registry
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
 from distributary.ingest.settings.model import Settings
@@ -150,8 +151,9 @@ def _sources(settings: Settings) -> Iterator[tuple[SchemaRegistry, Catalogue | N
     if not codec.registered:
         yield location_of(settings.name, settings.decode, settings.storage), None
         return
-    with ConfluentRegistry(settings.registry.impatient()) as registry:
-        catalogue = Catalogue(registry.connection)
+    with open_registry(settings.registry.impatient()) as registry:
+        # Glue checks a schema only as it registers it.
+        catalogue = Catalogue(registry.connection) if isinstance(registry, ConfluentRegistry) else None
         yield (
             (registry, catalogue)
             if codec.capabilities.growing is None

@@ -22,6 +22,7 @@ from distributary.ingest.schemas.hints import hints_of
 from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
 from distributary.ingest.schemas.mixed import MixedSchemas
+from distributary.ingest.schemas.opening import identity, open_registry
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels
@@ -29,7 +30,6 @@ from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.supervisor import Outcome, Supervisor
 from distributary.registry.base import SchemaRegistry
-from distributary.registry.confluent.registry import ConfluentRegistry
 from distributary.registry.disk.cache import DiskCache, Notice, to_log
 
 
@@ -105,7 +105,7 @@ def schemas_of(
     """
     codec = load_codec(settings.decode.codec)
     if codec.registered:
-        with ConfluentRegistry(settings.registry) as registry:
+        with open_registry(settings.registry) as registry:
             known = _kept(registry, settings, tell)
             if codec.capabilities.growing is None:
                 yield known
@@ -130,7 +130,7 @@ def _kept(registry: SchemaRegistry, settings: Settings, tell: Callable[[Notice],
     cache = settings.registry.cache
     if cache is None:
         return registry
-    return DiskCache(registry, open_files(cache, settings.storage), str(settings.registry.url), tell)
+    return DiskCache(registry, open_files(cache, settings.storage), identity(settings.registry), tell)
 
 
 def _location(settings: Settings) -> SchemaLocation:

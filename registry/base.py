@@ -103,11 +103,14 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class SubjectVersion:
-    """One version of a subject and the id of the schema it holds. A (soft-)deleted one's id can still be read."""
+    """One version of a subject and the id of the schema it holds, or its GUID in a registry that has no ids.
+
+    A (soft-)deleted one's id can still be read.
+    """
 
     subject: str
     version: int
-    id: int
+    id: int | Guid
     deleted: bool = False
 
 
@@ -117,7 +120,7 @@ Answer = Schema | SchemaNotFound | BadSchema | RegistryFault
 
 
 class SchemaRegistry(Protocol):
-    """A Confluent-compatible registry. Every call may raise `RegistryUnavailable`; none decodes a record.
+    """A registry of schemas. Every call may raise `RegistryUnavailable`; none decodes a record.
 
     "Not found" is told apart from "does not answer": the former may turn a record into a quarantined one,
     the latter never does. A registry with contexts has ids of its own in each: `subject`, such as
@@ -141,6 +144,6 @@ class SchemaRegistry(Protocol):
 
     def register(
         self, subject: str, text: str, schema_type: SchemaType, references: Sequence[Reference] = ()
-    ) -> int:
-        """The id of this schema under this subject, registering it if it is new. Raises BadSchema."""
+    ) -> int | Guid:
+        """The id of this schema (or its GUID) under this subject, registering it if it is new. Raises BadSchema."""
         ...

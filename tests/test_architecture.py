@@ -56,7 +56,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "broken_payloads changes_between",
         "avro json protobuf",
         "jsonschema mixed notebook syntax envelope",
-        "writing",
+        "writing glue",
     ),
     "codecs/avro": (
         "types",
@@ -66,10 +66,11 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
     ),
     "registry": (
         "base subjects bounded_cache",
-        "references readable_text versions",
+        "references readable_text versions patience",
         "protobuf",
         "same_schema memory",
         "confluent disk",
+        "glue",
     ),
     "producer_sim": (
         "events stack",

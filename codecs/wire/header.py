@@ -7,8 +7,9 @@ record header `__value_schema_id`. Protobuf adds which message of the schema it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +46,18 @@ _NO_HEADER, _BAD_MAGIC, _GLUE, _TRUNCATED, _BAD_INDEX = range(1, 6)
 _IDS = 2**32
 
 
+class Folded(Protocol):
+    """The bodies of a batch some of which are compressed, so that they begin nowhere in their value."""
+
+    def of(self, rows: npt.NDArray[np.integer]) -> pa.BinaryArray:
+        """The bodies of these rows."""
+        ...
+
+    def portions(self, rows: Longs) -> Iterator[Longs]:
+        """The rows in their order, no more at once than have bodies of bounded size."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Frames:
     """Where each value of a batch keeps what.
@@ -53,12 +66,14 @@ class Frames:
     kinds   the distinct (schema reference, record path) pairs of the batch
     start   int64, per value: where the body begins, from the value's own first byte
     errors  (row, reason, detail) of every value without a usable header
+    folded  the bodies, where some are compressed; None where none is
     """
 
     kind: npt.NDArray[np.int32]
     kinds: Sequence[Kind]
     start: npt.NDArray[np.int64]
     errors: Sequence[tuple[int, str, str]]
+    folded: Folded | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +115,20 @@ def bodies(values: pa.Array, frames: Frames, rows: npt.NDArray[np.integer] | Non
 
     Copies each body once, and nothing where all rows are asked for and none has its header before its body.
     """
+    if frames.folded is not None:
+        return frames.folded.of(np.arange(len(values)) if rows is None else rows)
     plain = pa.types.is_binary(values.type) and values.null_count == 0
     if plain and (rows is None or len(rows) == len(values)) and not frames.start.any():
         return values
     return BinaryRows.of(values).tails(frames.start, rows)
+
+
+def portions(frames: Frames, rows: Longs) -> Iterator[Longs]:
+    """These rows, no more at once than have bodies of bounded size: all of them, unless some are compressed."""
+    if frames.folded is None:
+        yield rows
+    else:
+        yield from frames.folded.portions(rows)
 
 
 def _find(view: BinaryRows, wanted: Mask, message_index: bool) -> _Found:
@@ -122,10 +147,10 @@ def _find(view: BinaryRows, wanted: Mask, message_index: bool) -> _Found:
         good &= code == 0
         paths, size = found.paths, size + found.size
         ref = ref * len(paths) + found.path
-    kind, distinct = _distinct(ref, good)
+    kind, kept = distinct(ref, good)
     kinds: list[Kind] = [
         (guids[n - _IDS] if n >= _IDS else n, paths[path])
-        for n, path in (divmod(d, len(paths)) for d in distinct)
+        for n, path in (divmod(d, len(paths)) for d in kept)
     ]
     return _Found(kind, kinds, size, code)
 
@@ -143,19 +168,26 @@ def _number_guids(view: BinaryRows, rows: Longs, ref: Longs) -> list[Guid]:
     """The distinct GUIDs of these rows; their numbers, counted from where ids end, go into `ref`."""
     if not len(rows):
         return []
-    packed = np.ascontiguousarray(view.data[view.begin[rows][:, None] + np.arange(1, 17)])
+    numbers, found = guids(view, rows, 1)
+    ref[rows] = numbers + _IDS
+    return found
+
+
+def guids(view: BinaryRows, rows: Longs, at: int) -> tuple[Longs, list[Guid]]:
+    """Which of the distinct GUIDs each of these rows, at least one, has from this byte on, and these."""
+    packed = np.ascontiguousarray(view.data[view.begin[rows][:, None] + np.arange(at, at + 16)])
     encoded = pa.Array.from_buffers(
         pa.binary(16), len(rows), [None, pa.py_buffer(packed)]
     ).dictionary_encode()
-    ref[rows] = encoded.indices.to_numpy().astype(np.int64) + _IDS
-    return [_guid(guid.hex()) for guid in encoded.dictionary.to_pylist()]
+    found = [_guid(guid.hex()) for guid in encoded.dictionary.to_pylist()]
+    return encoded.indices.to_numpy().astype(np.int64), found
 
 
 def _guid(digits: str) -> Guid:
     return Guid(f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}")
 
 
-def _distinct(key: Longs, good: Mask) -> tuple[npt.NDArray[np.int32], list[int]]:
+def distinct(key: Longs, good: Mask) -> tuple[npt.NDArray[np.int32], list[int]]:
     """Each good row's key as an index into the list of distinct keys; -1 for the others."""
     kind = np.full(len(key), NO_USABLE_HEADER, np.int32)
     encoded = pa.array(key[good]).dictionary_encode()

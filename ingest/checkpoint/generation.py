@@ -103,6 +103,7 @@ def fingerprint(source: Source, route: Route, decode: Decode, sink: Sink) -> dic
         **{f"sink.columns.{role}": name for role, name in sink.columns.given()},
         # Settings that came later are kept only where they say something, for checkpoints from before.
         **({} if decode.key == "bytes" else {"decode.key": decode.key}),
+        **({} if decode.wire == "confluent" else {"decode.wire": decode.wire}),
         **({} if envelope is None else {"decode.envelope": envelope.kind}),
     }
 

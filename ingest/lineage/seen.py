@@ -26,6 +26,7 @@ from distributary.ingest.lineage.columns import columns_of
 from distributary.ingest.lineage.flow import Flow, FlowEdge, FlowNode
 from distributary.ingest.lineage.recorded import Recorded, recorded
 from distributary.ingest.schemas.inferred_per_entity import schema_place
+from distributary.ingest.schemas.opening import identity
 from distributary.ingest.settings.groups import Columns, NamedTable
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.settings.patterns import Pattern, is_pattern
@@ -104,8 +105,8 @@ def _what_it_does(settings: Settings) -> str:
 def _schemas(settings: Settings) -> Iterator[FlowNode]:
     """Where schemas come from: a registry, a folder of inferred ones, or both."""
     codec = load_codec(settings.decode.codec)
-    if codec.registered and settings.registry.url is not None:
-        yield FlowNode("registry", "registry", "schema registry", without_logins(str(settings.registry.url)))
+    if codec.registered:
+        yield FlowNode("registry", "registry", "schema registry", without_logins(identity(settings.registry)))
     if codec.capabilities.growing is not None:
         place = str(schema_place(settings.name, settings.decode))
         yield FlowNode("schemas", "schemas", "inferred schemas", place)

@@ -14,6 +14,7 @@ from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.schemas.inferred_per_entity import NO_FIELDS, EntityVersions
 from distributary.registry.base import (
     Answer,
+    Guid,
     Reference,
     Schema,
     SchemaRef,
@@ -53,11 +54,11 @@ class MixedSchemas:
         if not self._location.holds(subject):
             return self._registry.versions(subject, deleted)
         found = self._location.versions(subject, deleted)
-        return [replace(version, id=-version.id) for version in found]
+        return [replace(version, id=-version.version) for version in found]
 
     def register(
         self, subject: str, text: str, schema_type: SchemaType, references: Sequence[Reference] = ()
-    ) -> int:
+    ) -> int | Guid:
         """The id of this schema under this subject. Raises BadSchema."""
         if subject != self._location.subject:
             return self._registry.register(subject, text, schema_type, references)

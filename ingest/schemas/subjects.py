@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from distributary.codecs.base import load_codec
-from distributary.ingest.settings.groups import Decode, Registry, Source
+from distributary.ingest.settings.groups import Decode, Source
 from distributary.ingest.settings.patterns import is_pattern
+from distributary.ingest.settings.registry.given import Registry
 
 
 def value_subjects(source: Source, registry: Registry, decode: Decode) -> tuple[str, ...]:
-    """The registry's subjects to watch: those given, or `<topic>-value` of each topic that is named; none where no record names its schema."""
+    """The registry's subjects to watch: those given, or those that serializers choose for topics that are named; none where no record names its schema."""
     if not load_codec(decode.codec).registered:
         return ()
-    return registry.subjects or tuple(f"{topic}-value" for topic in source.topics if not is_pattern(topic))
+    # Glue's serializers register under a topic's own name.
+    behind = "" if registry.type == "glue" else "-value"
+    return registry.subjects or tuple(f"{topic}{behind}" for topic in source.topics if not is_pattern(topic))
 
 
 def key_subjects(source: Source) -> tuple[str, ...]:

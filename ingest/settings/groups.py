@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
 from typing_extensions import Self
 
-from distributary.codecs.base import CodecName, load_codec
+from distributary.codecs.base import IN_GLUE, CodecName, load_codec
 from distributary.codecs.envelope.options import GivenEnvelope, codec_name
 from distributary.errors import UnknownCodec
 from distributary.ingest.columns import clustering
@@ -23,7 +23,6 @@ from distributary.ingest.settings.source.topics import Topics, wrong_beside, wro
 from distributary.ingest.settings.table_properties import TableProperties
 from distributary.ingest.settings.upserts import whole_paths
 from distributary.passed_on_options import ClientOptions
-from distributary.registry.confluent.options import RegistryAccess
 from distributary.values import (
     Bytes,
     EmptyIsNone,
@@ -59,6 +58,15 @@ class Source(Group):
     headers: bool = True
     """Whether the record header `__value_schema_id` is read, where newer producers name the schema."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _no_kinesis(cls, given: object) -> object:
+        if isinstance(given, Mapping) and "kinesis" in given:
+            raise ValueError(
+                "Kinesis is not read; bring its records to Kafka, as with Kafka Connect, and read them there"
+            )
+        return given
+
     @model_validator(mode="after")
     def _with_preset(self) -> Self:
         if self.preset is not None:
@@ -90,29 +98,13 @@ class Source(Group):
         return spark_options(self.kafka)
 
 
-class Registry(RegistryAccess):
-    """The schema registry, and how long its answers are believed."""
-
-    subjects: tuple[Name, ...] = ()
-    """The subjects whose versions are watched; by default `<topic>-value` of each topic."""
-    cache: OptionalPlace = None
-    """Where every answer is kept, so that pipelines start and run while the registry is down; several may share it. A path, or a URL as for `sink.root`."""
-    max_unknown_ids: Annotated[int, Field(ge=0)] = 100
-    """How many distinct unknown ids are asked for in one batch; records with further ones go to quarantine."""
-
-    def wrong(self) -> Iterator[Wrong]:
-        """What does not go together."""
-        # In a file a password that is not there is one that the environment lacks.
-        if self.user is not None and self.password is None:
-            yield ("user",), "a user needs a password; write password: ${REGISTRY_PASSWORD}"
-        yield from super().wrong()
-
-
 class Decode(Group):
     """How payloads become rows, and what happens when their schema changes."""
 
     format: Name = "protobuf"
     """The codec: a built-in one, or one that an installed package offers."""
+    wire: Literal["confluent", "glue"] = "confluent"
+    """How records name their schema, which is as the registry's own serializers write: what `registry.type` says, and need not be given."""
     envelope: GivenEnvelope | None = None
     """What the records stand in that says what became of each: `debezium`, whose change is unwrapped, so that the row's own fields are the columns; as a mapping, with what else there is to say of it. By default they stand in nothing. With it `route.field` is `__source_table`, the table at the source, unless given, and rules with `mode: upsert` have `sequence_by` and `deletes` by what the envelope says, where they do not say it."""
     evolution: Literal["auto", "restart", "inline", "fail", "ignore"] = "auto"
@@ -135,12 +127,18 @@ class Decode(Group):
     @property
     def codec(self) -> CodecName:
         """What decodes records, envelope and all."""
-        return codec_name(self.format, self.envelope)
+        in_glue = f"glue/{self.format}"
+        # For any other format the settings are refused.
+        return codec_name(
+            in_glue if self.wire == "glue" and in_glue in IN_GLUE else self.format, self.envelope
+        )
 
     @field_validator("format")
     @classmethod
     def _known(cls, name: str) -> str:
         try:
+            if name in IN_GLUE:
+                raise UnknownCodec(f"write format: {name.removeprefix('glue/')}, and registry.type: glue")
             load_codec(name)
         except UnknownCodec as error:
             raise ValueError(str(error)) from None

@@ -27,7 +27,6 @@ from distributary.ingest.settings.groups import (
     Limits,
     NamedTable,
     Policies,
-    Registry,
     Route,
     Sink,
     Source,
@@ -38,6 +37,7 @@ from distributary.ingest.settings.groups import (
 from distributary.ingest.settings.places import AnyPlace
 from distributary.ingest.settings.problems import as_error
 from distributary.ingest.settings.reference import json_schema_of, page_of
+from distributary.ingest.settings.registry.given import Registry, with_wire, wrong_in_glue
 from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.settings.source.landing import wrong_places
 from distributary.ingest.settings.table_rules import TableRule, wrong_rules
@@ -186,7 +186,7 @@ class Settings(Group):
     def _default_folders(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        given = _with_envelope(given)
+        given = with_wire(_with_envelope(given))
         name, decode = given.get("name"), given.get("decode") or {}
         if _reads_no_topics(given) and isinstance(decode, Mapping):
             # As which rows are handed on, with the types that their tables say, and what most files hold.
@@ -206,7 +206,7 @@ class Settings(Group):
         if self.sink.columns.key_text is not None and self.decode.key == "bytes":
             why = "decode.key is bytes, so there is no such column; leave it out"
             yield ("sink", "columns", "key_text"), why
-        yield from _wrong_for(self, load_codec(self.decode.codec))
+        yield from _wrong_for(self)
         if self.checkpoint.overlaps(self.sink.root):
             why = "checkpoint and sink.root lie in each other; give each a folder of its own"
             yield ("checkpoint",), why
@@ -347,9 +347,11 @@ def _not_kept(rule: TableRule, envelope: Envelope | None) -> str:
     return f"{_SOURCE_TIME} is a column only where an envelope's source_ts is kept; write decode.envelope.keep: [op, source_ts]"
 
 
-def _wrong_for(settings: Settings, codec: Codec) -> Iterator[Wrong]:
+def _wrong_for(settings: Settings) -> Iterator[Wrong]:
     """What the codec that the settings name cannot do."""
-    decode = settings.decode
+    decode, registry = settings.decode, settings.registry
+    yield from wrong_in_glue(registry, decode)
+    codec = load_codec(decode.codec)
     if not codec.registered and codec.capabilities.growing is None:
         why = f"the class of codec {decode.format} says by `registered` that records name no schema, and by `capabilities` nothing"
         yield (
@@ -364,7 +366,7 @@ def _wrong_for(settings: Settings, codec: Codec) -> Iterator[Wrong]:
         )
     if settings.source.delta is not None and decode.schema_per != "topic":
         yield ("decode", "schema_per"), "tables say what their columns are; leave it out"
-    if settings.registry.url is None and codec.registered:
+    if registry.url is None and registry.type == "confluent" and codec.registered:
         why = f"records in {decode.format} name their schema: write a registry's address, such as http://127.0.0.1:8081"
         yield ("registry", "url"), why
     if decode.key == "auto" and not codec.registered:

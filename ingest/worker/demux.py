@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 
 from distributary.codecs.types.masks import Rows, is_valid
-from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, Frames, bodies
+from distributary.codecs.wire.header import NO_USABLE_HEADER, TOMBSTONE, Frames, bodies, portions
 from distributary.ingest import failpoints
 from distributary.ingest import pins as reasons
 from distributary.ingest.bronze.rule import ALREADY
@@ -101,8 +101,10 @@ class Demultiplexer:
         self._ask(raw, frames, rows[numbers == _UNKNOWN])
         for number in np.unique(numbers[numbers >= 0]):
             by_spark = SparkRows.of(batch, int(number))
-            mine = rows[numbers == number]
-            decode(Batch(self._task, raw, int(number), by_spark), mine, bodies(raw["value"], frames, mine))
+            for mine in portions(frames, rows[numbers == number]):
+                decode(
+                    Batch(self._task, raw, int(number), by_spark), mine, bodies(raw["value"], frames, mine)
+                )
 
     def _keep(self, raw: pa.RecordBatch) -> None:
         """Keep each record as it came, whatever becomes of it, where that is wanted. Those that wait come again, and were kept then."""

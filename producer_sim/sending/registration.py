@@ -62,7 +62,8 @@ class Registration:
         references: Sequence[Reference] = (),
     ) -> int:
         def register() -> int:
-            return self._registry.register(subject, text, schema_type, references)
+            # It sends to registries with ids alone.
+            return int(self._registry.register(subject, text, schema_type, references))
 
         try:
             return register()

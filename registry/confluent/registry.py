@@ -24,7 +24,7 @@ from distributary.registry.base import (
 from distributary.registry.bounded_cache import BoundedCache
 from distributary.registry.confluent.connection import Connection
 from distributary.registry.confluent.options import RegistryAccess
-from distributary.registry.confluent.patience import Others, Patience
+from distributary.registry.patience import Others, Patience
 from distributary.registry.protobuf.text import with_named_entries
 from distributary.registry.references import resolve
 from distributary.registry.subjects import beside

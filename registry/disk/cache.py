@@ -14,6 +14,7 @@ from typing import Literal
 from distributary.errors import BadSchema, RegistryChanged, RegistryUnavailable, SchemaNotFound
 from distributary.registry.base import (
     Answer,
+    Guid,
     Reference,
     Schema,
     SchemaRef,
@@ -130,7 +131,7 @@ class DiskCache:
 
     def register(
         self, subject: str, text: str, schema_type: SchemaType, references: Sequence[Reference] = ()
-    ) -> int:
+    ) -> int | Guid:
         """The id of this schema under this subject, from the registry itself, which has to be up. Raises BadSchema."""
         schema_id = self._inner.register(subject, text, schema_type, references)
         self._answered()

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from distributary.errors import SetupError
 from distributary.files import is_temporary, replace
-from distributary.registry.base import Schema, SchemaRef, SubjectVersion, schema_ref
+from distributary.registry.base import Guid, Schema, SchemaRef, SubjectVersion, schema_ref
 from distributary.registry.disk.schema_file import from_document, sealed, to_document, unsealed
 
 _PLAIN_NAME = re.compile(r"[a-zA-Z0-9.-]{1,60}")
@@ -95,7 +95,10 @@ class SchemaFolder:
         kept = self._read(_versions_name(subject))
         if kept is None or kept.get("subject") != subject:
             return None
-        return [SubjectVersion(subject, *one) for one in kept["versions"]]
+        return [
+            SubjectVersion(subject, number, id_ if isinstance(id_, int) else Guid(id_), deleted)
+            for number, id_, deleted in kept["versions"]
+        ]
 
     def keep_versions(self, subject: str, versions: Sequence[SubjectVersion]) -> None:
         """Keep the list of a subject's versions, in the place of an older one. Raises OSError."""

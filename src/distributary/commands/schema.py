@@ -212,4 +212,4 @@ def _deleted_row(asked: Asked, name: str) -> views.Row | None:
     except SchemaNotFound:
         return None
     kind = getattr(schemas_of(asked, [last])[0], "type", "?")
-    return views.row(Latest(name, last.version, last.id, kind), None, deleted=True)
+    return views.row(Latest(name, last.version, int(last.id), kind), None, deleted=True)

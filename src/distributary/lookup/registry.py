@@ -49,6 +49,10 @@ def registry_options(address: str, settings: Path | None, otherwise: str = OTHER
 
 def _of_pipeline(pipeline: Settings, file: Path) -> RegistryAccess:
     # Settings may do without an address, where no record of the pipeline's names a schema.
+    if pipeline.registry.type == "glue":
+        raise ConfigError(
+            f"{file} names Glue's registry, which is asked with AWS's own commands (aws glue list-schemas)"
+        )
     if pipeline.registry.url is None:
         raise ConfigError(f"{file} names no registry; set registry.url, or give --registry")
     return pipeline.registry

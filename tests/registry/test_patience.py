@@ -14,8 +14,8 @@ from distributary.errors import (
     RegistryUnavailable,
     SchemaNotFound,
 )
-from distributary.registry.confluent import patience
-from distributary.registry.confluent.patience import Others, Patience
+from distributary.registry import patience
+from distributary.registry.patience import Others, Patience
 
 OTHERS = Others(lambda: True)
 
