@@ -41,6 +41,12 @@ _THREADS = 2
 # What is younger may not be on a disk yet, in a place that was not told to sync it; somebody may just be reading it.
 _LEAST_SECONDS = 3_600.0
 
+# A clock would have to go ahead as often within the time that a log is kept for to take young versions away.
+_STEPS = 8
+
+# A version, what of it that is, and the file.
+_LogFile = tuple[int, str, Info]
+
 _LAST = f"{LOG}/_last_checkpoint"
 
 # Only names whose meaning is known are taken away: entries, their sums, and checkpoints in one file or in parts.
@@ -178,20 +184,15 @@ def clean_up(committed: Committed) -> int:
     """How many files were taken away that no version needs which the table is to be readable at.
 
     By the rules of https://github.com/delta-io/delta/blob/master/PROTOCOL.md#metadata-cleanup: all before the newest
-    checkpoint that is not newer than the newest commit which is older than the table's `delta.logRetentionDuration`. What the time is
-    the version says that was just committed, or the one before it where that is older: a clock that is wrong for one of them takes nothing
-    away, and behind a time without commits the next of them cleans up.
+    checkpoint that is not newer than the newest commit which is older than the table's `delta.logRetentionDuration`. How old one is the
+    log says itself, by the steps from each of its files to the next: no clock that is ahead for as long as it likes makes young ones old.
     """
     place, properties = committed.place, committed.properties
     kept = retention_seconds(properties)
     if kept is None or properties.get("delta.enableExpiredLogCleanup", "true").lower() != "true":
         return 0
-    newest = _time_of(place, committed.version)
-    if newest is None:
-        return 0
-    before = newest - max(kept, _LEAST_SECONDS) * 1000
     bound, old = 0, list[tuple[int, str]]()
-    for version, kind, info in _older(_named(place), before, newest):
+    for version, kind, info in _older(_named(place), committed.version, max(kept, _LEAST_SECONDS) * 1000):
         old.append((version, info.path))
         if kind == "checkpoint.parquet" and (place.remote or is_whole(place, info.path)):
             bound = version
@@ -200,29 +201,28 @@ def clean_up(committed: Committed) -> int:
     return len(garbage)
 
 
-def _time_of(place: Files, version: int) -> int | None:
-    """When a version was committed, or the one before it where that is less; None where it is not there. By one request."""
-    wanted = (entry_path(version - 1), entry_path(version))
-    found = {info.path: info.modified for info in place.list(LOG, after=f"{version - 1:020d}")}
-    return None if wanted[1] not in found else min(found[path] for path in wanted if path in found)
+def _older(files: Iterable[_LogFile], newest: int, kept: float) -> list[_LogFile]:
+    """The first files of a log that are as old as this, in milliseconds, as seen from its newest version; none where that is not there.
 
-
-def _older(
-    files: Iterable[tuple[int, str, Info]], before: float, newest: float
-) -> Iterator[tuple[int, str, Info]]:
-    """The first files of a log that are no newer than this.
-
-    One that is newer than the newest, as from a clock that went ahead for a while, is as old as the next that is not.
+    Where a clock is ahead, all that was written before would be old at once. So a long step to the next file counts for an eighth of that
+    time, and the last of them for nothing. One that is newer than what came behind it, as from a clock that went ahead for a while, is as old as that.
     """
-    unknown = list[tuple[int, str, Info]]()
-    for file in files:
-        if file[2].modified > newest:
-            unknown.append(file)
-        elif file[2].modified > before:
-            return
-        else:
-            yield from (*unknown, file)
-            unknown = []
+    there = [file for file in files if file[0] <= newest]
+    if not any(version == newest and kind == "json" for version, kind, _ in there):
+        return []
+    longest = max(kept / _STEPS, _LEAST_SECONDS * 1000)
+    age, next_one, was_cut = 0.0, float(there[-1][2].modified), False
+    for index in range(len(there) - 1, -1, -1):
+        modified = min(float(there[index][2].modified), next_one)
+        step, next_one = next_one - modified, modified
+        if step <= longest:
+            age += step
+        elif was_cut:
+            age += longest
+        was_cut = was_cut or step > longest
+        if age >= kept:
+            return there[: index + 1]
+    return []
 
 
 def retention_seconds(properties: Mapping[str, str]) -> float | None:
@@ -235,7 +235,7 @@ def retention_seconds(properties: Mapping[str, str]) -> float | None:
     return interval_seconds(f"interval {text}") if found is None else found
 
 
-def _named(place: Files) -> Iterator[tuple[int, str, Info]]:
+def _named(place: Files) -> Iterator[_LogFile]:
     """The files of a log in order, but for those of other names: version, what it is, and the rest."""
     for info in place.list(LOG):
         if found := _NAME.fullmatch(info.name):

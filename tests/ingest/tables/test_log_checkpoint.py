@@ -258,6 +258,39 @@ def test_a_clock_that_is_ahead_for_the_newest_commit_takes_nothing_away_that_is_
     assert readable(table) == list(range(61))
 
 
+@pytest.mark.parametrize("since", [59, 57, 40, 31])
+def test_a_clock_that_is_ahead_for_several_commits_takes_nothing_away_that_is_young(
+    aged: tuple[Files, Path], since: int
+) -> None:
+    """Whether it stays so for two commits or for thirty."""
+    table, log = aged
+    for path in log.iterdir():
+        if path.name[0] != "_" and int(path.name[:20]) >= since:
+            then = path.stat().st_mtime + 90 * DAY
+            os.utime(path, (then, then))
+    assert cleaned(table, {"delta.logRetentionDuration": "interval 51 hours"}) == 0
+    assert readable(table) == list(range(61))
+
+
+def test_a_clock_that_jumps_to_and_fro_takes_nothing_away_that_is_young(aged: tuple[Files, Path]) -> None:
+    table, log = aged
+    for version in range(50, 60, 3):
+        os.utime(log / f"{version:020d}.json", (NOW + 90 * DAY,) * 2)
+    assert cleaned(table, {"delta.logRetentionDuration": "interval 61 hours"}) == 0
+    assert readable(table) == list(range(61))
+
+
+def test_behind_a_time_without_commits_a_log_is_cleaned_up_in_the_end(aged: tuple[Files, Path]) -> None:
+    """What came before a pause of a year goes as late as if the clock had been ahead since, which the log cannot tell apart."""
+    table, log = aged
+    for path in log.iterdir():
+        if path.name[0] != "_" and int(path.name[:20]) <= 50:
+            then = path.stat().st_mtime - 365 * DAY
+            os.utime(path, (then, then))
+    assert cleaned(table, {"delta.logRetentionDuration": "interval 16 hours"}) > 0
+    assert readable(table) == list(range(30, 61))
+
+
 @pytest.mark.parametrize("ahead", [range(20, 24), range(44, 46), range(58, 61)])
 def test_a_clock_that_went_ahead_for_a_while_lets_no_log_grow_for_ever(
     aged: tuple[Files, Path], ahead: range
