@@ -7,7 +7,6 @@ marks rows of many files counts as many commits.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import threading
@@ -24,7 +23,7 @@ from distributary.ingest.settings.table_properties import interval_seconds
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import temporary_files
 from distributary.ingest.tables.handle import opened, told
-from distributary.ingest.tables.log import entry_tag, is_whole
+from distributary.ingest.tables.log import LastCheckpoint, entry_tag, is_whole, last_checkpoint
 from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
@@ -91,21 +90,6 @@ class Committed:
         return zlib.crc32(f"{self.version} {self.place.url}".encode()) % self.interval == 0
 
 
-@dataclass(frozen=True, slots=True)
-class LastCheckpoint:
-    """What a log says of its newest checkpoint, in `words` of Delta's.
-
-    version  -1 where there is none
-    size     how many actions are in it
-    plain    whether it is one file that names no others
-    """
-
-    version: int = -1
-    size: int = 0
-    plain: bool = True
-    words: bytes = b""
-
-
 class LogCheckpoints:
     """Writes checkpoints in threads of its own, one at a time for a table. A commit is in without them, and never fails for them."""
 
@@ -156,23 +140,14 @@ class LogCheckpoints:
                 self._under_way.pop(committed.place.url, None)
 
 
-def last_checkpoint(place: Files) -> LastCheckpoint:
-    """The newest checkpoint of a table's log, none where the log says nothing that can be read."""
-    try:
-        words = place.read(_LAST)
-        found = json.loads(words)
-        version, size = found["version"], found.get("size", 0)
-        plain = not ({"parts", "v2Checkpoint"} & found.keys())
-        return LastCheckpoint(int(version), int(size), plain, words)
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-        return LastCheckpoint()
-
-
 def is_due(committed: Committed, last: LastCheckpoint) -> bool:
     """Whether so much came since the last checkpoint that there should be another one."""
     # A checkpoint keeps for a while what was taken away, so where entries change many files it grows by as many with each of them.
     share = last.size // _SHARE // max(committed.changed, 1)
-    return committed.version - last.version >= max(committed.interval, share)
+    # What the log says of one that is yet to come is wrong.
+    return not -1 <= last.version <= committed.version or (
+        committed.version - last.version >= max(committed.interval, share)
+    )
 
 
 def pack(entry: bytes) -> bytes:
@@ -243,6 +218,10 @@ def _named(place: Files) -> Iterator[_LogFile]:
 
 
 def _write(committed: Committed, last: LastCheckpoint) -> None:
+    if last.version > committed.version:
+        # delta-rs puts no lower one in its place. Without it a log is listed from its beginning.
+        committed.place.delete([_LAST])
+        last = LastCheckpoint()
     if committed.place.remote and committed.entries and last.plain:
         # Entries may be gone behind a checkpoint that the log does not tell of: delta-rs finds it.
         with suppress(FileNotFoundError):

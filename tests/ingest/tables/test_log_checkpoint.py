@@ -18,17 +18,17 @@ from tests.ingest.commits import by_log
 from tests.ingest.tables.test_in_stores import read, written
 
 from distributary.ingest.log_paths import LOG
+from distributary.ingest.merge import live_files
 from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import put_entry
+from distributary.ingest.tables.log import last_checkpoint, put_entry
 from distributary.ingest.tables.log_checkpoint import (
     Committed,
     clean_up,
     is_due,
-    last_checkpoint,
     retention_seconds,
 )
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -332,6 +332,21 @@ def test_files_whose_names_say_nothing_stay(aged: tuple[Files, Path]) -> None:
         os.utime(log / name, (NOW - 90 * 3_600,) * 2)
     assert cleaned(table, {"delta.logRetentionDuration": "interval 20 hours"}) > 0
     assert all((log / name).exists() for name in names)
+
+
+def test_words_of_a_checkpoint_that_is_not_there_yet_are_read_past(place: Files) -> None:
+    """A hint, as Delta's protocol calls it: it may come from a copy of a later log."""
+    create(place.below("t"), A, {"delta.checkpointInterval": "4"})
+    table = place.below("t")
+    with closing(NativeCommits()) as commits:
+        commit(commits, place, 0, 6)
+    table.put(f"{LOG}/_last_checkpoint", json.dumps({"version": 50, "size": 3}).encode())
+    assert opened(table).version() == 6
+    assert live_files.checkpoint_of(table, 6)[0] in checkpoints(table)
+    with closing(NativeCommits()) as commits:
+        commit(commits, place, 6, 8)
+    assert opened(table).to_pyarrow_table().num_rows == 14
+    assert last_checkpoint(table).version in checkpoints(table)
 
 
 @pytest.mark.parametrize("seed", range(5))
