@@ -15,7 +15,7 @@ from benchmarks.sizes import Sizes
 from benchmarks.watching import Watch
 from pyspark.sql import SparkSession
 
-from distributary.ingest.kafka.connection import connect
+from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.run import schemas_of
 from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
 from distributary.ingest.session import spark_conf
@@ -86,7 +86,7 @@ class World:
     def _schema_of(self, topic: str) -> Schema:
         settings = self.settings(topic, self._folder, self.sizes.batch_rows)
         with (
-            connect(settings.source, self.spark) as kafka,
+            open_source(settings, self.spark) as kafka,
             schemas_of(settings, self.spark, kafka) as schemas,
         ):
             decode = settings.decode

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Annotated
 
 import typer
+from examples.cameras.play import play as play_cameras
 from examples.games.play import play as play_games
 from examples.keyed_json.play import play as play_keyed_json
 from examples.stage import Stage, staged
@@ -21,6 +22,7 @@ from distributary.errors import CheckFailed, ConfigError, DistributaryError
 PLAYS: dict[str, Callable[[Stage], str]] = {
     "keyed_json": play_keyed_json,
     "wearables": play_wearables,
+    "cameras": play_cameras,
     "games": play_games,
 }
 

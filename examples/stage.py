@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, QueryBuilder
@@ -76,15 +76,22 @@ class Stage:
         if left := producer.flush(60):
             raise CheckFailed(f"{left} records could not be sent to {topic}")
 
-    def make_topic(self, name: str, partitions: int = 2) -> None:
-        """Make an empty topic."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers})
-        admin.create_topics([NewTopic(name, num_partitions=partitions, replication_factor=1)])[name].result()
+    def make_topic(self, name: str, partitions: int = 2, *, compacted: bool = False) -> None:
+        """Make an empty topic, which keeps the newest record of each key if it is to be `compacted`."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 3})
+        policy = {"cleanup.policy": "compact"} if compacted else {}
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=policy)
+        admin.create_topics([topic])[name].result()
 
     def sent(self, topic: str) -> list[Sent]:
         """All that the topic has, in the order of its partitions."""
         consumer = Consumer(
-            {"bootstrap.servers": self.bootstrap_servers, "group.id": "examples", "enable.auto.commit": False}
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                "group.id": "examples",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
         )
         try:
             numbers = sorted(consumer.list_topics(topic, timeout=30).topics[topic].partitions)
@@ -92,13 +99,13 @@ class Stage:
         finally:
             consumer.close()
 
-    def table(self, name: str) -> DeltaTable:
-        """A table of the example's lake."""
-        return DeltaTable(str(self.folder / "lake" / name))
+    def table(self, name: str, lake: str = "lake") -> DeltaTable:
+        """A table of the example's lake, or of another one of its folders."""
+        return DeltaTable(str(self.folder / lake / name))
 
-    def rows(self, name: str) -> pa.Table:
+    def rows(self, name: str, lake: str = "lake") -> pa.Table:
         """All its rows, those that are marked as gone left out."""
-        found = QueryBuilder().register("rows", self.table(name)).execute("SELECT * FROM rows")
+        found = QueryBuilder().register("rows", self.table(name, lake)).execute("SELECT * FROM rows")
         return pa.table(found.read_all() if hasattr(found, "read_all") else found)
 
 
@@ -107,7 +114,11 @@ def _partition(consumer: Consumer, topic: str, number: int) -> Iterator[Sent]:
     consumer.assign([TopicPartition(topic, number, first)])
     while first < end:
         message = consumer.poll(30)
-        if message is None or message.error():
+        error = None if message is None else message.error()
+        if error is not None and error.code() == KafkaError._PARTITION_EOF:
+            # Behind the last record there are only the ends of transactions.
+            return
+        if message is None or error is not None:
             raise CheckFailed(f"{topic}/{number} cannot be read from offset {first}")
         offset = message.offset()
         assert offset is not None

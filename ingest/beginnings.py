@@ -15,11 +15,11 @@ from distributary.ingest.commit_log.entries import Standing
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.topics import with_partitions, with_topics
 from distributary.ingest.handover import Heritage
-from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets, Positions, Stretches, stretches_within
 from distributary.ingest.kafka.source import gone_back, lost
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.settings.rule_book import RuleBook, TableSpec
+from distributary.ingest.source.contract import Channels
 from distributary.ingest.source.moments import added_offsets
 from distributary.ingest.tables.known import ENTITY_PROPERTY, UPSERT_PROPERTY, TableBook, folder_of_topics
 from distributary.ingest.tables.state import TableState
@@ -136,24 +136,24 @@ def going_on(planned: Positions, earliest: Positions, last: Positions, *, record
     return Standing(ends=ends, left={topic: numbers for topic, numbers in left.items() if numbers})
 
 
-def as_read_now(so_far: Standing, generation: Generation, kafka: KafkaCluster, source: Source) -> Standing:
+def as_read_now(so_far: Standing, generation: Generation, channels: Channels, source: Source) -> Standing:
     """A log that lives, once it reads the topics and partitions that are to be read now: what came and what went is told.
 
     Raises CheckpointMismatch where a topic that it has offsets of was made anew.
     """
-    begin = partial(added_offsets, source.starting_offsets, kafka)
-    if so_far.ends.keys() != set(kafka.names()):
-        so_far = _with_topics(so_far, generation, kafka, begin)
+    begin = partial(added_offsets, source.starting_offsets, channels)
+    if so_far.ends.keys() != set(channels.names()):
+        so_far = _with_topics(so_far, generation, channels, begin)
     return with_partitions(so_far, generation.as_of(so_far).world.topics, source.partitions, begin)
 
 
 def _with_topics(
     so_far: Standing,
     generation: Generation,
-    kafka: KafkaCluster,
+    channels: Channels,
     begin: Callable[[Collection[str]], Positions],
 ) -> Standing:
-    now = kafka.topic_ids()
+    now = channels.topic_ids()
     check_same_topics(generation.as_of(so_far), now)
     found = with_topics(so_far, now, begin)
     for topic in sorted(found.ends.keys() - so_far.ends.keys()):

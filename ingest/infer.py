@@ -15,13 +15,13 @@ from distributary.codecs.base import load_codec
 from distributary.codecs.changes_between import Changes, changes_between
 from distributary.ingest.inference import entities, topic
 from distributary.ingest.inference.bound import Looked, check_bound
-from distributary.ingest.kafka.connection import connect
-from distributary.ingest.kafka.source import TopicReader
+from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.schemas.hints import hinted, hints_of, with_hints
 from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of, schema_place
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.source.contract import Channels, Records
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.place import Place
 from distributary.registry.base import Schema
@@ -138,8 +138,8 @@ class _Look:
         before = location.latest()
         if before is not None and not self.refresh:
             return self._there({None: before})[0]
-        with self.make_session(self.settings) as spark, connect(self.settings.source, spark) as kafka:
-            found = topic.infer(self._topics(spark), self.settings.decode, kafka, self.sample)
+        with self.make_session(self.settings) as spark, open_source(self.settings, spark) as channels:
+            found = topic.infer(self._topics(channels, spark), self.settings.decode, channels, self.sample)
             found = self._grown(before, found)
         return Inferred(None, found, self._changes(before, found), is_new=before is None)
 
@@ -148,9 +148,11 @@ class _Look:
         before = location.newest(location.names())
         if before and not self.refresh:
             return self._there({location.entity(name): schema for name, schema in before.items()})
-        with self.make_session(self.settings) as spark, connect(self.settings.source, spark) as kafka:
+        with self.make_session(self.settings) as spark, open_source(self.settings, spark) as channels:
             decode, route = self.settings.decode, self.settings.route
-            found = entities.infer_entities(self._topics(spark), decode, route, kafka, self.sample)
+            found = entities.infer_entities(
+                self._topics(channels, spark), decode, route, channels, self.sample
+            )
             found = {
                 entity: self._grown(before.get(schema.entity or ""), schema, entity)
                 for entity, schema in found.items()
@@ -180,8 +182,8 @@ class _Look:
         check_bound([Looked(grown, False, entity)], self.settings.decode.max_fields)
         return grown
 
-    def _topics(self, spark: SparkSession) -> TopicReader:
-        return TopicReader.of(spark, self.settings.name, self.settings.source, self.settings.route)
+    def _topics(self, channels: Channels, spark: SparkSession) -> Records:
+        return channels.records(spark, self.settings.name, self.settings.source, self.settings.route)
 
     def _there(self, kept: Mapping[str | None, Schema]) -> tuple[Inferred, ...]:
         """Versions that were kept before, by entity: no record is read, but they are held against what the hints say now."""

@@ -55,31 +55,29 @@ from distributary.ingest.commit_log.owners import Owners
 from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.evolution.rules import RunRules
 from distributary.ingest.handover import Heritage
-from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets, Positions, highest
+from distributary.ingest.kafka.offsets import ends as ends_of
 from distributary.ingest.kafka.records import record_headers
 from distributary.ingest.kafka.source import (
     Lost,
-    TopicReader,
     complete,
     lost,
     require_not_back,
     require_there,
-    warm_up,
 )
-from distributary.ingest.kafka.time_overflow import ReadingAround
 from distributary.ingest.lease.holding import held
 from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.progress import Progress
 from distributary.ingest.running.rules import conditions_of, expression_of, run_rules
+from distributary.ingest.schemas.from_columns import take_columns
 from distributary.ingest.schemas.known import SchemaBook, same_columns
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.ingest.schemas.subjects import inferred_subject, key_subjects, value_subjects
 from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.source.contract import Channels, Records
 from distributary.ingest.source.moments import first_offsets, last_offsets
-from distributary.ingest.source.ranges import next_range, remaining
 from distributary.ingest.spark.workers import require_workers
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
@@ -98,28 +96,38 @@ class Pipeline:
 
     settings: Settings
     run: Run
-    topics: TopicReader
+    topics: Records
     registry: SchemaRegistry
-    kafka: KafkaCluster
+    channels: Channels
     finisher: Finisher
     rewriter: Rewriter
     names: TableNames | None = None
 
     def records_waiting(self) -> int:
         """How many offsets lie between where this run begins and where it ends: the end of the topics, as of now, unless the settings say."""
-        if self.ends is not None:
-            return remaining(self.run.log.so_far.ends, self.ends)
-        return _waiting(self.kafka, self.run.log.so_far)
+        return _waiting(self.channels, self.run.log.so_far, self.ends)
 
     @cached_property
     def ends(self) -> Positions | None:
         """The first offset of each partition that this run reads no more, looked up once; None where it reads what comes."""
-        return last_offsets(self.settings.source.until, self.kafka)
+        ends = last_offsets(self.settings.source.until, self.channels)
+        # What is there now, where no stream of Spark's looks that up.
+        once = ends is None and self.settings.trigger.available_now and not self.topics.streams
+        return self.channels.end_offsets() if once else ends
 
     def next_range(self) -> Offsets:
-        """What comes next before the end that this run has; nothing at the end."""
-        read = complete(self.run.log.so_far.ends, self.kafka.partitions())
-        return next_range(read, self.ends or {}, self.settings.limits.batch_rows)
+        """What comes next before the end that this run has, or before the one that there is now; nothing where that is reached."""
+        read = complete(self.run.log.so_far.ends, self.channels.partitions())
+        ends = self.channels.end_offsets() if self.ends is None else self.ends
+        return self.topics.next_range(read, ends, self.settings.limits.batch_rows)
+
+    def learned(self, offsets: Offsets) -> bool:
+        """Whether the records of this range have columns that no schema has; one that has them is kept then, for another query to pin."""
+        told, decode = self.channels.columns(ends_of(offsets)), self.settings.decode
+        subject = inferred_subject(self.settings.name, decode)
+        if told is None or subject is None:
+            return False
+        return take_columns(self.registry, subject, decode, told)
 
     def batch_runner(
         self,
@@ -132,7 +140,7 @@ class Pipeline:
         """What one query calls with its batches, with every schema pinned that is known now."""
         attempts = self.attempts(progress, stop)
         aside = place_aside(self.run.checkpoint.files, self.run.root, self.run.generation.id)
-        reading = ReadingAround(self.topics, aside)
+        reading = self.topics.reading(aside)
         return BatchRunner(attempts, self.finisher, self.rewriter, spark, reading, on_start, on_done)
 
     def attempts(self, progress: Progress, stop: threading.Event) -> Attempts:
@@ -142,7 +150,7 @@ class Pipeline:
         return Attempts(self.run, schemas, self._require_same_topics, keys)
 
     def _require_same_topics(self) -> None:
-        check_same_topics(self.run.generation, self.kafka.topic_ids())
+        check_same_topics(self.run.generation, self.channels.topic_ids())
 
     def _values(self, progress: Progress, stop: threading.Event) -> SchemaBook:
         """The schemas of values: every version of the subjects that are watched, and what was met before."""
@@ -175,7 +183,7 @@ class Pipeline:
         if self.settings.source.on_data_loss == "stop":
             return {}, []
         start, earliest = self._next_offsets(), self._earliest()
-        gone = lost(start, earliest)
+        gone = lost(start, earliest, self.channels.holder)
         if not gone:
             return {}, []
         offsets: Offsets = {
@@ -191,26 +199,30 @@ class Pipeline:
     def _next_offsets(self) -> Positions:
         """Where the log ends, of each partition."""
         self._require_same_topics()
-        return complete(self.run.log.so_far.ends, self.kafka.partitions())
+        return complete(self.run.log.so_far.ends, self.channels.partitions())
 
     def _earliest(self) -> Positions:
         """The first offset still there in each partition; the run's end where that comes before."""
-        earliest = self.kafka.earliest_offsets()
+        earliest = self.channels.earliest_offsets()
         return earliest if self.ends is None else within(earliest, self.ends)
 
     def require_next(self) -> Positions:
         """Where the next batch begins. Raises CheckpointMismatch where Kafka has other records there, or none any more."""
         start = self._next_offsets()
         # Not only from where the log ends: records in the place of those that count as committed would not be brought in.
-        require_not_back(highest(start, self.run.generation.start.counted()), self.kafka.ends())
+        require_not_back(
+            highest(start, self.run.generation.start.counted()), self.channels.ends(), self.channels.holder
+        )
         # Where a loss is recorded: what went since it was looked at ends the query, and is recorded before the next one.
         if self.settings.source.on_data_loss == "stop":
-            require_there(start, self._earliest())
+            require_there(start, self._earliest(), self.channels.holder)
         return start
 
-    def start(self, process: Any, spark: SparkFiles) -> StreamingQuery:
-        """The streaming query, started where the log ends; `process` is called with each batch."""
+    def start(self, process: Any, spark: SparkFiles) -> StreamingQuery | None:
+        """The streaming query, started where the log ends; `process` is called with each batch. None where the source has no stream."""
         start = self.require_next()
+        if not self.topics.streams:
+            return None
         trigger = self.settings.trigger
         waits = 0.0 if trigger.available_now else trigger.interval_seconds
         records = self.topics.stream(self.settings.limits.batch_rows, start, waits)
@@ -230,7 +242,7 @@ def open_pipeline(
     settings: Settings,
     spark: SparkSession,
     registry: SchemaRegistry,
-    kafka: KafkaCluster,
+    channels: Channels,
     keeper: Keeper | None = None,
 ) -> Iterator[Pipeline]:
     """The pipeline with its lease held, by `keeper`, its identity checked, and leftovers of crashes swept."""
@@ -252,19 +264,21 @@ def open_pipeline(
         tables = tables_of(settings, root, rules, spark, native)
         made_with = tables.made_with
         heritage = Heritage(tables, native, spark, partial(checkpoint_at, settings.storage))
-        generation = _generation(settings, kafka, checkpoint, heritage, tables)
+        generation = _generation(settings, channels, checkpoint, heritage, tables)
         tables.made_with = replace(made_with, topics=generation.world.topics)
         native.expect(lambda url: app_of(generation.id, url.rpartition("/")[2]))
         owners = owners_of(settings, checkpoint, generation, heritage)
-        log = _begun(settings, kafka, checkpoint, generation, lambda: heritage.complete(generation, owners))
+        log = _begun(
+            settings, channels, checkpoint, generation, lambda: heritage.complete(generation, owners)
+        )
         generation = generation.as_of(log.so_far)
         tables.made_with = replace(tables.made_with, topics=generation.world.topics)
         forget_waiting(place_aside(checkpoint.files, root, generation.id))
         sweep_drafts(root)
-        topics = TopicReader.of(
+        topics = channels.records(
             spark, settings.name, settings.source, settings.route, rules.workers.tables.beside
         )
-        _warm_up_once(topics, kafka, log.so_far)
+        _warm_up_once(topics, channels, log.so_far)
         run = Run(
             owners=owners,
             checkpoint=checkpoint,
@@ -280,7 +294,7 @@ def open_pipeline(
                 run=run,
                 topics=topics,
                 registry=registry,
-                kafka=kafka,
+                channels=channels,
                 finisher=Finisher(settings.sink.columns, checkpoint, run.tables, native, generation.lineage),
                 rewriter=Rewriter(checkpoint.log, log, run.tables, run.workers),
                 names=names,
@@ -327,20 +341,20 @@ def _names(catalog: Catalog | None, spark: SparkSession, run: Run) -> Iterator[T
 
 
 def _generation(
-    settings: Settings, kafka: KafkaCluster, checkpoint: Checkpoint, heritage: Heritage, tables: TableBook
+    settings: Settings, channels: Channels, checkpoint: Checkpoint, heritage: Heritage, tables: TableBook
 ) -> Generation:
     generation = read_generation(checkpoint)
     old_layout.check_owner(checkpoint, generation)
     told = fingerprint(settings.source, settings.route, settings.decode, settings.sink)
-    world = World(kafka.cluster_id(), kafka.topic_ids(), told)
+    world = World(channels.cluster_id(), channels.topic_ids(), told)
     if generation is not None:
         check_same_world(generation, world)
         return generation
     start = heritage.start(settings.start, settings.name, settings.confirm_dead, world)
     if start.mode == "again":
         reading = Rereading(settings.rule_book(), settings.route, world.topics)
-        require_order_again(reading, heritage, tables, kafka.ends)
-    ends = kafka.ends() if start.already or start.placed else {}
+        require_order_again(reading, heritage, tables, channels.ends)
+    ends = channels.ends() if start.already or start.placed else {}
     tell_back(start.counted(), ends)
     already = {table: within(known, ends) for table, known in start.already.items()}
     start = replace(start, already=already, placed=placed_within(start.placed, ends))
@@ -363,7 +377,7 @@ def checkpoint_at(storage: StorageOptions, log: str) -> Checkpoint:
 
 def _begun(
     settings: Settings,
-    kafka: KafkaCluster,
+    channels: Channels,
     checkpoint: Checkpoint,
     generation: Generation,
     take_over: Callable[[], Positions | None],
@@ -375,14 +389,14 @@ def _begun(
         taken = take_over()
         planned = taken or old_layout.first_offsets(checkpoint) or generation.start.offsets
         if planned is None:
-            return Standing(ends=first_offsets(settings.source.starting_offsets, kafka))
-        last = kafka.ends()
+            return Standing(ends=first_offsets(settings.source.starting_offsets, channels))
+        last = channels.ends()
         require_order(settings.rule_book(), settings.route, planned, last)
         records = settings.source.on_data_loss == "record"
-        return going_on(planned, kafka.earliest_offsets(), last, records=records)
+        return going_on(planned, channels.earliest_offsets(), last, records=records)
 
     def goes_on(so_far: Standing) -> Standing:
-        return as_read_now(so_far, generation, kafka, settings.source)
+        return as_read_now(so_far, generation, channels, settings.source)
 
     return begin(checkpoint.log, Process(gethostname(), os.getpid(), code_version()), first, goes_on)
 
@@ -400,7 +414,7 @@ def _make_ready(spark: SparkSession, root: Files, checkpoint: Checkpoint) -> Non
         spark.conf.set(_ASKED, "true")
 
 
-def _warm_up_once(topics: TopicReader, kafka: KafkaCluster, so_far: Standing) -> None:
+def _warm_up_once(topics: Records, channels: Channels, so_far: Standing) -> None:
     """Have the session's first batch wait for nothing that could be loaded before it came.
 
     A run that goes on where records wait has its first batch at once, which loads the same. Whether the topics may be read is
@@ -409,11 +423,11 @@ def _warm_up_once(topics: TopicReader, kafka: KafkaCluster, so_far: Standing) ->
     conf = topics.spark.conf
     if conf.get(_WARM, ""):
         return
-    if so_far.last is None or not _waiting(kafka, so_far):
-        warm_up(topics, kafka)
+    if so_far.last is None or not _waiting(channels, so_far):
+        topics.warm_up(channels)
     conf.set(_WARM, "true")
 
 
-def _waiting(kafka: KafkaCluster, so_far: Standing) -> int:
-    """How many offsets lie behind what is decided, as of now."""
-    return sum(offsets for partitions in kafka.lag(so_far.ends).values() for offsets in partitions.values())
+def _waiting(channels: Channels, so_far: Standing, until: Positions | None = None) -> int:
+    """How much lies behind what is decided, as of now, or before these offsets."""
+    return sum(count for numbers in channels.lag(so_far.ends, until).values() for count in numbers.values())

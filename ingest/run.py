@@ -11,20 +11,20 @@ from pyspark.sql import SparkSession
 from distributary.codecs.base import load_codec
 from distributary.ingest.inference.entities import infer_entities, keep
 from distributary.ingest.inference.topic import infer
+from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.interruptible import Stopped
-from distributary.ingest.kafka.cluster import KafkaCluster
-from distributary.ingest.kafka.connection import connect
-from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.lease.holding import looked_for
 from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.pipeline import Pipeline, open_pipeline
 from distributary.ingest.progress import Progress, Silent, Summary
+from distributary.ingest.schemas.from_columns import take_columns
 from distributary.ingest.schemas.hints import hints_of
 from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
 from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.source.contract import Channels
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.supervisor import Outcome, Supervisor
@@ -74,17 +74,17 @@ def run_in(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
 ) -> Outcome:
     """The same in this session, under this lease. Raises what `run` raises."""
     with ExitStack() as opened, suppress(Stopped):
-        kafka = opened.enter_context(connect(settings.source, session, stopped, tell=watch.waiting))
+        channels = opened.enter_context(open_source(settings, session, stopped, watch.waiting))
         own = registry or opened.enter_context(
-            schemas_of(settings, session, kafka, lambda notice: watch.waiting(notice.text, 0.0))
+            schemas_of(settings, session, channels, lambda notice: watch.waiting(notice.text, 0.0))
         )
         one, keepers = opened.enter_context(ExitStack()), iter([keeper])
 
         def opened_anew() -> Pipeline:
             one.close()
-            reading = settings.of_topics(kafka.names())
+            reading = settings.of_topics(channels.names())
             # One that has let go holds nothing again.
-            return one.enter_context(open_pipeline(reading, session, own, kafka, next(keepers, None)))
+            return one.enter_context(open_pipeline(reading, session, own, channels, next(keepers, None)))
 
         return Supervisor(opened_anew, watch, stopped).run()
     # It was told to stop before it began.
@@ -95,7 +95,7 @@ def run_in(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
 def schemas_of(
     settings: Settings,
     spark: SparkSession,
-    kafka: KafkaCluster,
+    channels: Channels,
     tell: Callable[[Notice], None] = to_log,
 ) -> Iterator[SchemaRegistry]:
     """Where the settings' schemas come from: the registry, the location of the one that is inferred, or both.
@@ -114,12 +114,14 @@ def schemas_of(
             yield MixedSchemas(known, _location(settings), hints.json())
         return
     location = _location(settings)
-    topics = TopicReader.of(spark, settings.name, settings.source, settings.route)
-    if isinstance(location, EntitySchemas):
+    topics = channels.records(spark, settings.name, settings.source, settings.route)
+    if (told := channels.columns()) is not None:
+        take_columns(location, location.subject, settings.decode, told)
+    elif isinstance(location, EntitySchemas):
         if not location.names():
-            keep(location, infer_entities(topics, settings.decode, settings.route, kafka))
+            keep(location, infer_entities(topics, settings.decode, settings.route, channels))
     elif location.latest() is None:
-        location.register(location.subject, infer(topics, settings.decode, kafka).text)
+        location.register(location.subject, infer(topics, settings.decode, channels).text)
     yield location
 
 

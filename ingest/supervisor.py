@@ -29,14 +29,15 @@ from distributary.ingest.derived.in_runs import DerivedInRuns
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.client import TopicMissing
 from distributary.ingest.kafka.java_errors import is_outage
+from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.source import Lost
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.probe import were_away
 from distributary.ingest.supervision.budgets import Spending, of_outages
+from distributary.ingest.supervision.changes import changes_in_place
 from distributary.ingest.supervision.sentences import sentence
-from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.upkeep.in_runs import UpkeepInRuns
 
 # How often the query is looked at; an error ends the wait at once.
@@ -91,6 +92,8 @@ class _BeginsAnew(Exception):
 
 
 _CLOCK = _BeginsAnew("the machine's clock was set back, so reading begins anew")
+
+_COLUMNS = _BeginsAnew("what is read has other columns from here on, so reading begins anew")
 
 _TOPICS = _BeginsAnew("other topics fit source.topics by now, so reading begins anew")
 
@@ -206,12 +209,12 @@ class Supervisor:
             wait = self._spend(self._evolutions, "evolution restarts", evolved) if spends else 0.0
         except Exception as error:
             # One that fitted a pattern may be gone for good.
-            is_gone = isinstance(error, TopicMissing) and self._pipeline.kafka.look()
+            is_gone = isinstance(error, TopicMissing) and self._pipeline.channels.look()
             if not is_gone and not self._may_pass(error):
                 raise
             try:
                 with jvm_needed():
-                    wait = 0.0 if is_gone or self._pipeline.kafka.look() else self._failed(error)
+                    wait = 0.0 if is_gone or self._pipeline.channels.look() else self._failed(error)
             except Stopped:
                 return True
         return self._stop.wait(wait)
@@ -232,7 +235,7 @@ class Supervisor:
                 return 0.0
         if away or not isinstance(error, DistributaryError):
             # An outage is waited for however long it lasts, as the registry's is, and says nothing against the pipeline.
-            if self._pipeline.kafka.was_away():
+            if self._pipeline.channels.was_away():
                 return 0.0
             # Records that go amid a query are recorded before the next one, where the settings say so. Met before a query, they are no reason.
             if self._partitions is not None and self._pipeline.lost()[0]:
@@ -252,7 +255,7 @@ class Supervisor:
     def _partitions_came(self) -> bool:
         """Whether there are others than the query was begun with: Spark begins with those that it is told, if they are all, or not at all."""
         begun_with, self._partitions = self._partitions, None
-        return begun_with is not None and begun_with != self._pipeline.kafka.partitions()
+        return begun_with is not None and begun_with != self._pipeline.channels.partitions()
 
     def _spend(self, spending: Spending, what: str, error: Exception) -> float:
         wait = spending.spend()
@@ -276,11 +279,15 @@ class Supervisor:
             with self._batch_under_way():
                 runner.resume()
             self._pass_over_lost(runner)
-            self._partitions = self._pipeline.kafka.partitions()
+            self._partitions = self._pipeline.channels.partitions()
             if self._pipeline.ends is not None:
                 self._read_to_the_end(runner)
                 return
-            self._watch(self._pipeline.start(self._guarded(runner), spark))
+            query = self._pipeline.start(self._guarded(runner), spark)
+            if query is None:
+                self._read_on(runner)
+            else:
+                self._watch(query)
 
     def _pass_over_lost(self, runner: BatchRunner) -> None:
         offsets, lost = self._pipeline.lost()
@@ -297,8 +304,30 @@ class Supervisor:
         self._progress.reading()
         self._has_read = True
         while offsets := self._pipeline.next_range():
-            with self._batch_under_way():
-                runner.read(offsets)
+            self._read_next(runner, offsets)
+
+    def _read_next(self, runner: BatchRunner, offsets: Offsets) -> None:
+        """Raises what begins reading anew where the schemas that are pinned do not say what comes."""
+        if self._pipeline.learned(offsets):
+            raise _COLUMNS
+        with self._batch_under_way():
+            runner.read(offsets)
+
+    def _read_on(self, runner: BatchRunner) -> None:
+        """Batch by batch, as records come, of a source that is no stream of Spark's. Raises Stopped once the run is told to stop."""
+        self._progress.reading()
+        self._has_read = True
+        while not self._stop.is_set():
+            offsets = self._pipeline.next_range()
+            if offsets:
+                self._read_next(runner, offsets)
+            self._upkeep.look()
+            self._tell_of_upkeep()
+            self._pipeline.channels.look()
+            if self._are_others():
+                raise _TOPICS
+            if not offsets:
+                self._stop.wait(max(_LOOK_SECONDS, self._pipeline.settings.trigger.interval_seconds))
 
     def _watch(self, query: StreamingQuery) -> None:
         """Until the query ends."""
@@ -334,13 +363,13 @@ class Supervisor:
         if clock.was_set_back():
             return _CLOCK
         if time.monotonic() - self._looked > _LOOK_FOR_TOPICS_SECONDS:
-            self._pipeline.kafka.look()
+            self._pipeline.channels.look()
             self._looked = time.monotonic()
         return _TOPICS if self._are_others() else None
 
     def _are_others(self) -> bool:
         """Whether other topics are to be read than the pipeline was opened with."""
-        return self._pipeline.kafka.names() != self._pipeline.settings.source.topics
+        return self._pipeline.channels.names() != self._pipeline.settings.source.topics
 
     def _guarded(self, runner: BatchRunner) -> object:
         def process(records: DataFrame, batch_id: int) -> None:
@@ -397,7 +426,7 @@ class Supervisor:
             dropped=summary.dropped + sum(counts.dropped.values()),
             tables=len(set(done.manifest.entities.values())),
         )
-        changed = _changes_in_place(done)
+        changed = changes_in_place(done.changes)
         if changed:
             self._progress.evolution(changed, self._attempt_began, self._attempt_began)
         self._progress.batch_done(
@@ -409,17 +438,6 @@ class Supervisor:
             self._pipeline.names.take(done.manifest.entities)
         if told := self._pipeline.run.parked.told():
             self._progress.waiting(f"{told[:2000]}; `distributary resolve` lists and decides", 0.0)
-
-
-def _changes_in_place(done: Done) -> Sequence[str]:
-    return [f"table {change.folder} {_in_words(change)}" for change in done.changes if not change.new]
-
-
-def _in_words(change: PlannedChange) -> str:
-    wider = [column.column for column in change.added if column.kind == "widened"]
-    added = [column.column for column in change.added if column.kind != "widened"]
-    said = [f"gets {', '.join(added)}"] if added else []
-    return "; ".join([*said, f"has wider {', '.join(wider)}"] if wider else said)
 
 
 def _stop_quietly(query: StreamingQuery) -> None:

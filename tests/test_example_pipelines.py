@@ -29,3 +29,10 @@ def test_an_example_has_its_settings_and_a_page(name: str) -> None:
     page = (ROOT / "examples" / name / "README.md").read_text(encoding="utf-8")
     assert "```mermaid" in page
     assert f"[{name}]({name}/README.md)" in (ROOT / "examples/README.md").read_text(encoding="utf-8")
+
+
+def test_the_page_on_cameras_shows_the_settings_of_the_example() -> None:
+    page = (ROOT / "docs/how-to/cameras.md").read_text(encoding="utf-8")
+    for name in ("pipeline.yaml", "report.yaml"):
+        settings = (ROOT / "examples/cameras" / name).read_text(encoding="utf-8")
+        assert f"```yaml\n{settings}```" in page

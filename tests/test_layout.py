@@ -47,6 +47,7 @@ MAY_HAVE_MORE: Mapping[str, str] = {
     "ingest/settings/table_rules.py TablePolicies": _YAML,
     "ingest/settings/table_rules.py TableRule": _YAML,
     "ingest/settings/model.py Settings": _YAML,
+    "ingest/derivation/given.py Derived": _YAML,
     "ingest/reshaping/given.py ColumnsRule": _YAML,
     "ingest/settings/rule_book.py TableSpec": "what a rule of the settings says, a field a key there",
     "ingest/tables/ledger.py BatchRow": _ROW,

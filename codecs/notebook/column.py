@@ -20,13 +20,14 @@ from pyspark.sql.pandas.functions import pandas_udf
 from pyspark.sql.pandas.types import from_arrow_schema, from_arrow_type
 from pyspark.sql.types import BooleanType, DataType, LongType, StructField, StructType
 
-from distributary.codecs.base import Mode, RecordPath
+from distributary.codecs.base import Mode
 from distributary.codecs.notebook.options import Engine
 from distributary.codecs.notebook.record_names import RecordType
 from distributary.codecs.notebook.rows import SubjectRows, raise_first
 from distributary.codecs.notebook.shipped import shipped
 from distributary.codecs.notebook.subject import SubjectDecoding
 from distributary.codecs.types.row_shape import fits
+from distributary.codecs.wire.prefix import prefixes
 from distributary.codecs.wire.record_headers import schema_header
 from distributary.errors import BadSchema, DecoderUnavailable
 
@@ -130,7 +131,7 @@ def _of_version(
     if kind.imported or not _is_plain(reader.schema, decoding.columns):
         return
     value, header = payloads.value, payloads.header
-    for start in _headers(schema_id, kind.path):
+    for start in prefixes(schema_id, kind.path):
         inside = value.substr(1, len(start)) == F.lit(start)
         body = value.substr(F.lit(len(start) + 1), F.length(value))
         ways = [(inside, body)]
@@ -208,24 +209,6 @@ def _shaped(row: Column, own: pa.Schema, columns: pa.Schema) -> Column:
         for field in columns
     ]
     return F.when(row.isNotNull(), F.struct(*fields))
-
-
-def _headers(schema_id: int, path: RecordPath) -> list[bytes]:
-    """The first bytes of records of this schema and type, in each form that serializers write."""
-    start = b"\0" + schema_id.to_bytes(4, "big")
-    if not path:
-        return [start]
-    long_form = b"".join(_zigzag(number) for number in (len(path), *path))
-    return [start + b"\0", start + long_form] if path == (0,) else [start + long_form]
-
-
-def _zigzag(number: int) -> bytes:
-    """A number that is not negative, as a zigzag varint."""
-    number, out = number << 1, bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    return bytes([*out, number])
 
 
 def binary_only(function: str, value: Column) -> Column:

@@ -42,7 +42,13 @@ HEADERS = "distributary.headers"
 
 PAYLOAD = "distributary.payload"
 
-_CODECS = {"from_protobuf": "protobuf", "from_avro": "avro", "from_json": "jsonschema"}
+_CODECS = {
+    "from_protobuf": "protobuf",
+    "from_avro": "avro",
+    "from_json": "jsonschema",
+    "to_protobuf": "protobuf",
+    "to_avro": "avro",
+}
 
 _KNOWN = {
     name.lower(): name

@@ -17,7 +17,13 @@ from distributary.ingest.batch.written_layouts import layouts
 from distributary.ingest.bronze.rule import ALREADY
 from distributary.ingest.columns.growth import Change, changes
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
-from distributary.ingest.kafka.portions import ROWS_AT_ONCE, Portions, large_kept_back, unbounded
+from distributary.ingest.kafka.portions import (
+    ROWS_AT_ONCE,
+    Portions,
+    large_kept_back,
+    of_any_columns,
+    unbounded,
+)
 from distributary.ingest.kafka.records import worker_columns
 from distributary.ingest.pins import CONSTRAINT, Coordinates, PinnedTable, Pins, Verdict, for_workers
 from distributary.ingest.spark.error_classes import worker_died
@@ -104,17 +110,19 @@ class Workers:
     def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
         """One Spark job over records, as many tasks as there are slots: each writes few, large files."""
         records, pins = todo.coalesce(self.slots), for_workers(pins)
-        if pins.rules.decoding.engine == "spark":
+        by_spark = pins.rules.decoding.engine == "spark"
+        if by_spark:
             records = spark_decoded(records, pins)
         if self._ships(pins):
             shipped = records.mapInArrow(demultiplex(pins, ships=True), SHIPPED_DDL)
             frame = shipped.repartition(self.slots, "folder").mapInArrow(gather(pins), REPORT_DDL)
         else:
             frame = records.mapInArrow(demultiplex(pins), REPORT_DDL)
-        rows = frame.collect()
+        session = todo.sparkSession
+        rows = of_any_columns(session, self.arrow_rows, frame.collect) if by_spark else frame.collect()
         report = total(bytes(row.report) for row in rows)
         # Whoever lost against a copy of himself is asked for no report.
-        speculates = todo.sparkSession.conf.get("spark.speculation", "false") == "true"
+        speculates = session.conf.get("spark.speculation", "false") == "true"
         report.retried = report.retried or speculates
         return report
 

@@ -25,8 +25,8 @@ from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, RESERVED_TABLES
 from distributary.ingest.commit_log.entries import Batch, Rewritten
 from distributary.ingest.kafka.offsets import Offsets
-from distributary.ingest.kafka.time_overflow import Reading
 from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.source.contract import Reading
 from distributary.ingest.tables.change import PlannedChange
 
 _log = logging.getLogger(__name__)

@@ -65,7 +65,9 @@ def waiting_records(spark: SparkSession, aside: Files, names: Sequence[str]) -> 
         found = numbers.mapInArrow(_reading(aside, names), spark_schema(RAW_SCHEMA))
     else:
         found = reader(spark).parquet(*(f"{pattern_of(aside.url)}/{name}" for name in names))
-    return found.withColumns({name: none_as_empty(name) for name in _LISTS})
+    return found.selectExpr(
+        *(none_as_empty(name) if name in _LISTS else f"`{name}`" for name in found.columns)
+    )
 
 
 def _reading(

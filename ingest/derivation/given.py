@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 
 from distributary.errors import ConfigError
 from distributary.ingest.columns import safe_names as names
+from distributary.ingest.derivation.beside import BesideTable, Static
 from distributary.ingest.derivation.measures import (
     NotMergeable,
     group_of,
@@ -96,6 +97,8 @@ class Derived(Group):
     """For which entities, where the name has `{entity}`: a name, a pattern with `*` and `?`, or `/regex/`."""
     inputs: tuple[Name, ...] = ()
     """The tables that it is made of, by their folders under `sink.root`: those of entities, other derived ones, `quarantine`, the ledger's. `{entity}` in them is the entity. By default the entity's own table, `{table}`."""
+    static: Mapping[Name, Static] = {}
+    """Tables beside the pipeline's to look things up in, by the names that `sql` or the function has for them. When one has other rows all is worked out again."""
     aggregate: Aggregate | None = None
     """Rows a group of the one input: only what was added since is read, as long as nothing else happened to it."""
     sql: Name | None = None
@@ -106,6 +109,8 @@ class Derived(Group):
     """After how many batches of a run it is made current."""
     every_seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
     """After how many seconds, behind the next batch, it is made current; 60 unless one of both is given. A run that ends when all is ingested does it then in any case, and `distributary derive` at any time."""
+    sink: BesideTable | None = None
+    """Where its rows go beside the table: a Kafka topic, Parquet files. By default nowhere."""
 
     @property
     def an_entity(self) -> bool:
@@ -128,6 +133,7 @@ class Derived(Group):
             yield ("inputs",), "an aggregate is of one table; write sql for several"
         if self.aggregate is not None and (same := self.aggregate.same_names()):
             yield ("aggregate", "columns"), f"there are several columns called {', '.join(same)}; rename one"
+        yield from self._wrong_beside()
         if self.every_batches is not None and self.every_seconds is not None:
             yield ("every_seconds",), "write every_batches or every_seconds, one of both"
         for place, name in enumerate(self.inputs):
@@ -144,10 +150,32 @@ class Derived(Group):
         if self.an_entity and self.match != "*" and not self.match.strip():
             yield ("match",), "write a name or a pattern"
 
+    def _wrong_beside(self) -> Iterator[Wrong]:
+        """What does not go with tables to look up in, and with where rows go, too."""
+        if self.static and self.aggregate is not None:
+            why = "an aggregate is of one table; join in a table of its own by sql, and make the aggregate of that"
+            yield ("static",), why
+        for name in self.static:
+            if not re.fullmatch(r"[A-Za-z_]\w*", name):
+                yield ("static", name), "write a name of letters, digits and _"
+            elif name.lower() in (one.lower() for one in self.inputs):
+                yield ("static", name), "an input is called so; choose another name"
+        kafka = None if self.sink is None else self.sink.kafka
+        if kafka is None:
+            return
+        if not kafka.keys and self.aggregate is None:
+            why = "write the columns that tell its rows apart, such as [day, city]"
+            yield ("sink", "kafka", "keys"), why
+        if self.an_entity and names.ENTITY not in kafka.topic:
+            why = f"the tables of all entities would write into one topic; write {names.ENTITY} in its name"
+            yield ("sink", "kafka", "topic"), why
+
     @cached_property
     def text(self) -> str:
         """All that decides what it has, as text."""
-        return self.model_dump_json(include={"inputs", "aggregate", "sql", "python"})
+        # What was not there when a table was made must not have it made again.
+        told = {"inputs", "aggregate", "sql", "python", *(["static"] if self.static else [])}
+        return self.model_dump_json(include=told)
 
 
 def in_order(rules: Sequence[Derived]) -> list[Derived]:

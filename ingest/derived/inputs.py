@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 from urllib.parse import unquote
@@ -162,8 +162,3 @@ def _reading(
                     yield from rows.to_batches(max_chunksize=2**16)
 
     return run
-
-
-def inputs_of(found: Mapping[str, Snapshot]) -> dict[str, Input]:
-    """What a commit says of its inputs."""
-    return {name: one.input for name, one in found.items()}

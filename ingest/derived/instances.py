@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from distributary.ingest.columns.safe_names import ENTITY, table_name
@@ -29,6 +29,7 @@ class Instance:
     rule    what the settings say of it
     query   its SQL with what is filled in; None where it is made otherwise
     entity  the entity, where it is one's: what `ENTITY_GIVEN` stands for in the SQL
+    names   what fills the entity into a name
     """
 
     table: str
@@ -36,6 +37,11 @@ class Instance:
     rule: Derived
     query: str | None = None
     entity: str | None = None
+    names: Callable[[str], str] = str
+
+    def filled(self, name: str) -> str:
+        """A name of what is beside the table, with the entity in it."""
+        return self.names(name)
 
     def definition(self, beside: str = "") -> str:
         """What decides its content, and what stands beside the settings, as a digest."""
@@ -74,4 +80,4 @@ def _for(rule: Derived, entity: str, folder: str, *, folds: bool) -> Instance:
         return f":{ENTITY_GIVEN}" if found[0] == ENTITY else f"`{named(found[0])}`"
 
     query = None if rule.sql is None else _IN_A_WORD.sub(filled, rule.sql)
-    return Instance(named(rule.table), tuple(map(named, rule.of)), rule, query, entity)
+    return Instance(named(rule.table), tuple(map(named, rule.of)), rule, query, entity, named)

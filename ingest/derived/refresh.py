@@ -21,8 +21,10 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.derivation.given import OWNER
 from distributary.ingest.derived.grouping import grouped, joined, kept, readable
-from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, inputs_of, snapshot
+from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, snapshot
 from distributary.ingest.derived.instances import Entities, Instance, instances
+from distributary.ingest.derived.lookups import Source, lookups
+from distributary.ingest.derived.sinks import Outside, bring_up
 from distributary.ingest.derived.there import entities_of, versions_now
 from distributary.ingest.derived.told import Told, told_by
 from distributary.ingest.derived.ways import Way, way_of
@@ -58,6 +60,7 @@ class Refreshed:
     inputs   the versions of the tables that it is made of, by their folders
     why      what it waits for, or why it failed
     seconds  how long it took
+    sent     how many records or files its sinks were given, by what they are: `kafka`, `files`
     """
 
     table: str
@@ -67,6 +70,7 @@ class Refreshed:
     inputs: Mapping[str, int] = field(default_factory=dict)
     why: str = ""
     seconds: float = 0.0
+    sent: Mapping[str, int] = field(default_factory=dict)
 
 
 def derive(
@@ -103,7 +107,7 @@ def derive(
         LOG_RETENTION: log_retention(settings.sink.log_retention_days),
     }
     with closing(LogCheckpoints()) as checkpoints, ThreadPoolExecutor(_THREADS) as pool:
-        round_ = _Round(root, spark, every, versions, properties, checkpoints, whole)
+        round_ = _Round(root, spark, every, versions, properties, checkpoints, whole, Outside.of(settings))
 
         def refreshed(one: Instance) -> Refreshed | None:
             return None if stopped() else round_.refresh(one)
@@ -139,12 +143,16 @@ class _Round:
     properties: Mapping[str, str]
     checkpoints: LogCheckpoints
     whole: bool
+    outside: Outside = field(default_factory=Outside)
 
     def refresh(self, one: Instance) -> Refreshed:
         """What was done about a table; its failure is among that."""
         began = time.monotonic()
         try:
             done = self._refreshed(one)
+            if done.how != "waits":
+                sent = bring_up(self.spark, one, self.root.below(one.table), self.outside, whole=self.whole)
+                done = with_fields(done, sent=sent)
         except (DistributaryError, DeltaError, OSError) as error:
             done = Refreshed(one.table, "failed", why=without_logins(" ".join(str(error).split())))
         except (PySparkException, Py4JError) as error:
@@ -162,11 +170,12 @@ class _Round:
             if missing := [name for name, newest in at.items() if newest is None]:
                 why = f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} not there yet"
                 return Refreshed(one.table, "waits", version=version, why=why)
-            inputs = {
+            inputs: dict[str, Source] = {
                 name: snapshot(self.root.below(name), newest, way.wanted)
                 for name, newest in at.items()
                 if newest is not None
             }
+            inputs |= lookups(one.rule.static, self.outside.storage)
             had = told if told is not None and told.definition == way.definition and not self.whole else None
             if had is not None and _is_current(inputs, had):
                 return Refreshed(one.table, "current", version=version, inputs=_versions(inputs))
@@ -174,7 +183,7 @@ class _Round:
             with frame as rows:
                 require_columns(one.table, rows.schema)
                 schema = None if now is None else _schema_of(now)
-                told_now = Told(way.definition, inputs_of(inputs))
+                told_now = Told(way.definition, {name: source.input for name, source in inputs.items()})
                 to = Replacing(place, version, schema, self.properties, told_now)
                 done = replace(rows.coalesce(self.spark.sparkContext.defaultParallelism), to)
             if done is not None:
@@ -207,7 +216,7 @@ class _Round:
         )
 
     def _frame(
-        self, way: Way, inputs: Mapping[str, Snapshot], now: Snapshot | None, had: Told | None
+        self, way: Way, inputs: Mapping[str, Source], now: Snapshot | None, had: Told | None
     ) -> tuple[How, AbstractContextManager[DataFrame]]:
         """How the table is made current, and its rows, within which they may be worked out."""
         rule = way.instance.rule.aggregate
@@ -215,7 +224,7 @@ class _Round:
             frames = {name: source.rows(self.spark) for name, source in inputs.items()}
             return "made", way.rows(self.spark, frames)
         ((name, source),) = inputs.items()
-        if had is not None and now is not None and name in had.inputs:
+        if isinstance(source, Snapshot) and had is not None and now is not None and name in had.inputs:
             added = source.added(self.spark, had.inputs[name])
             groups = None if added is None else joined(now.rows(self.spark), grouped(added, rule), rule)
             if groups is not None:
@@ -223,13 +232,13 @@ class _Round:
         return "made", nullcontext(readable(grouped(source.rows(self.spark), rule), rule))
 
 
-def _is_current(inputs: Mapping[str, Snapshot], had: Told) -> bool:
+def _is_current(inputs: Mapping[str, Source], had: Told) -> bool:
     if inputs.keys() != had.inputs.keys():
         return False
     return all(one.is_unchanged(had.inputs[name]) for name, one in inputs.items())
 
 
-def _versions(inputs: Mapping[str, Snapshot]) -> dict[str, int]:
+def _versions(inputs: Mapping[str, Source]) -> dict[str, int]:
     return {name: one.input.version for name, one in inputs.items()}
 
 

@@ -19,12 +19,11 @@ from distributary.codecs.types.fields import fields_in
 from distributary.codecs.wire.record_headers import last_header
 from distributary.ingest.inference.bound import Looked, check_bound, enough
 from distributary.ingest.inference.topic import look_at_records
-from distributary.ingest.kafka.cluster import KafkaCluster
-from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.routing.routes import as_text
 from distributary.ingest.schemas.hints import hints_of, with_hints
 from distributary.ingest.schemas.inferred_per_entity import NO_FIELDS, EntitySchemas, entity_name
 from distributary.ingest.settings.groups import Decode, Route
+from distributary.ingest.source.contract import Channels, Records
 from distributary.registry.base import Schema
 
 _NOTHING = Schema(0, "STRUCT", NO_FIELDS)
@@ -46,7 +45,7 @@ _Run = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def infer_entities(
-    topics: TopicReader, decode: Decode, route: Route, kafka: KafkaCluster, sample: int | None = None
+    topics: Records, decode: Decode, route: Route, channels: Channels, sample: int | None = None
 ) -> dict[str, Schema]:
     """By entity the schema of its records, from the earliest to the latest offset or of about `sample` records of them all.
 
@@ -62,7 +61,7 @@ def infer_entities(
         latest = _latest(decode.codec, route, records).coalesce(topics.spark.sparkContext.defaultParallelism)
         return latest.mapInArrow(run, _FOUND_DDL).collect()
 
-    rows = look_at_records(topics, decode, kafka, look, sample)
+    rows = look_at_records(topics, decode, channels, look, sample)
     found = _by_name(route, [(row.entity, row.text, row.records, row.cut_short) for row in rows])
     most = sorted(found.values(), key=lambda one: (-one.records, one.entity))[: route.max_tables]
     codec = load_codec(decode.codec)

@@ -14,13 +14,11 @@ from pyspark.sql.types import StructType
 from distributary.codecs.base import load_codec
 from distributary.codecs.wire.record_headers import VALUE_HEADER, last_header
 from distributary.ingest.inference.bound import Looked, bounded, check_bound
-from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets
-from distributary.ingest.kafka.source import TopicReader
-from distributary.ingest.kafka.time_overflow import before_overflows, is_time_overflow
 from distributary.ingest.schemas.hints import hinted, hints_of
 from distributary.ingest.schemas.inferred_per_entity import growing_of
 from distributary.ingest.settings.groups import Decode
+from distributary.ingest.source.contract import Channels, Records
 from distributary.registry.base import Schema
 
 # Spark's JSON reader otherwise makes a column of strings from a field that was null in every record it saw.
@@ -29,7 +27,7 @@ _OPTIONS = {"dropFieldIfAllNull": "true", "mode": "DROPMALFORMED"}
 T = TypeVar("T")
 
 
-def infer(topics: TopicReader, decode: Decode, kafka: KafkaCluster, sample: int | None = None) -> Schema:
+def infer(topics: Records, decode: Decode, channels: Channels, sample: int | None = None) -> Schema:
     """The schema of the topics' records, from the earliest to the latest offset or of `sample` records of them.
 
     Of records that have a key only the latest is looked at; nulls, what is no JSON, and records that name a registered
@@ -42,16 +40,16 @@ def infer(topics: TopicReader, decode: Decode, kafka: KafkaCluster, sample: int 
     def look(records: DataFrame) -> StructType:
         return _schema_of(spark, _texts(decode, _latest(records), hints, cut_short))
 
-    found = hinted(look_at_records(topics, decode, kafka, look, sample), hints)
+    found = hinted(look_at_records(topics, decode, channels, look, sample), hints)
     schema = Schema(0, "STRUCT", found.json())
     check_bound([Looked(schema, cut_short.value > 0)], decode.max_fields)
     return schema
 
 
 def look_at_records(
-    topics: TopicReader,
+    topics: Records,
     decode: Decode,
-    kafka: KafkaCluster,
+    channels: Channels,
     look: Callable[[DataFrame], T],
     sample: int | None = None,
 ) -> T:
@@ -64,17 +62,17 @@ def look_at_records(
         records = _without_registered(topics, decode, topics.range(offsets))
         return look(records.where("value IS NOT NULL"))
 
-    offsets = _sampled(_everything(kafka), sample)
+    offsets = _sampled(_everything(channels), sample)
     try:
         return found(offsets)
     except Exception as error:
-        if not is_time_overflow(error):
+        if not topics.is_unreadable(error):
             raise
-    return found(before_overflows(topics, offsets))
+    return found(topics.readable(offsets))
 
 
-def _everything(kafka: KafkaCluster) -> Offsets:
-    first, last = kafka.earliest_offsets(), kafka.end_offsets()
+def _everything(channels: Channels) -> Offsets:
+    first, last = channels.earliest_offsets(), channels.end_offsets()
     return {
         # A partition may have been added between the two questions.
         topic: {number: (first[topic].get(number, 0), end) for number, end in partitions.items()}
@@ -93,7 +91,7 @@ def _sampled(offsets: Offsets, sample: int | None) -> Offsets:
     }
 
 
-def _without_registered(topics: TopicReader, decode: Decode, records: DataFrame) -> DataFrame:
+def _without_registered(topics: Records, decode: Decode, records: DataFrame) -> DataFrame:
     growing = growing_of(decode)
     if not load_codec(decode.codec).registered:
         return records

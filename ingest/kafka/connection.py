@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
 
 from pyspark.sql import SparkSession
 
@@ -14,21 +15,35 @@ from distributary.ingest.kafka.confluent import ConfluentClient
 from distributary.ingest.kafka.java import JavaClient
 from distributary.ingest.settings.groups import Source
 
+Cluster = TypeVar("Cluster", bound=KafkaCluster)
 
-@contextmanager
+
 def connect(
     source: Source,
     spark: SparkSession | None = None,
     stop: threading.Event | None = None,
     timeout_seconds: float = TIMEOUT_SECONDS,
     tell: Tell | None = None,
-) -> Iterator[KafkaCluster]:
+) -> AbstractContextManager[KafkaCluster]:
     """The cluster that the topics are on, until the block ends; asked within the session's JVM where there is one.
 
     With `tell` an outage is told of and waited for. Raises ConfigError for options that do not work, and Stopped once `stop` is set and there is no answer.
     """
+    return connected(KafkaCluster, source, spark, stop, timeout_seconds, tell)
+
+
+@contextmanager
+def connected(  # noqa: PLR0913, PLR0917 - as `connect`
+    made: type[Cluster],
+    source: Source,
+    spark: SparkSession | None = None,
+    stop: threading.Event | None = None,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    tell: Tell | None = None,
+) -> Iterator[Cluster]:
+    """The same, as a kind of cluster that knows more."""
     complaints = Complaints(source.kafka["bootstrap.servers"])
-    cluster = KafkaCluster(
+    cluster = made(
         lambda: _client(spark, source, timeout_seconds, complaints),
         source.topics,
         complaints,

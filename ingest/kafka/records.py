@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from distributary.codecs.wire.record_headers import VALUE_HEADER, last_header
@@ -77,15 +77,18 @@ def worker_columns(
         wanted = (last_header(sql.col("headers"), name) for name in beside.headers)
         columns.append(sql.array(*wanted).alias("headers"))
     if beside.every_header:
-        columns.append(none_as_empty("headers").alias("every_header"))
+        columns.append(sql.expr(none_as_empty("headers")).alias("every_header"))
     if beside.timestamp_type:
         columns.append(sql.col("timestampType").alias("ts_type"))
     return records.select(*columns)
 
 
-def none_as_empty(lists: str) -> Column:
-    """A column of lists on its way to workers: where Spark adds up bytes after each row, a list that is none has it go through all rows before."""
-    return sql.coalesce(sql.col(lists), sql.array())
+def none_as_empty(lists: str) -> str:
+    """A column of lists on its way to workers, as SQL.
+
+    Where Spark adds up bytes after each row, a list that is null has it go through all rows before.
+    """
+    return f"coalesce(`{lists}`, array()) AS `{lists}`"
 
 
 def raw_records(batch: pa.RecordBatch, topics: tuple[str, ...]) -> pa.RecordBatch:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from typing_extensions import Self
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.java import refused
 from distributary.ingest.kafka.offsets import (
     Offsets,
@@ -43,17 +44,18 @@ _WARM_UP_RECORDS = 100
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Offsets of a partition whose records Kafka has no more, and that were not read: from the first to before another."""
+    """Offsets of a partition whose records whoever holds them has no more, and that were not read: from the first to before another."""
 
     topic: str
     partition: int
     first: int
     before: int
+    holder: str = "Kafka"
 
     def __str__(self) -> str:
         """As people read it."""
         return (
-            f"Kafka has no more of {self.topic}/{self.partition} from offset {self.first} to before {self.before}, "
+            f"{self.holder} has no more of {self.topic}/{self.partition} from offset {self.first} to before {self.before}, "
             "of which nothing was read"
         )
 
@@ -89,7 +91,7 @@ class TopicReader:
         source: Source,
         route: Route,
         beside: Beside = NOTHING_BESIDE,
-    ) -> TopicReader:
+    ) -> Self:
         """With headers where schemas or entities are named in them, or columns are made of them, or they are kept as they came."""
         headers = source.headers or route.by == "header" or bool(beside.headers) or beside.every_header
         return cls(spark, pipeline, source, headers)
@@ -159,29 +161,29 @@ def complete(positions: Positions, partitions: Mapping[str, Sequence[int]]) -> P
     }
 
 
-def lost(positions: Positions, earliest: Positions) -> list[Lost]:
+def lost(positions: Positions, earliest: Positions, holder: str = "Kafka") -> list[Lost]:
     """What comes next and is not there any more; `earliest` is the first offset still there of each partition."""
     return [
-        Lost(topic, number, position, earliest[topic][number])
+        Lost(topic, number, position, earliest[topic][number], holder)
         for topic, numbers in sorted(positions.items())
         for number, position in sorted(numbers.items())
         if position < earliest.get(topic, {}).get(number, 0)
     ]
 
 
-def gone_back(positions: Positions, ends: Positions) -> list[str]:
+def gone_back(positions: Positions, ends: Positions, holder: str = "Kafka") -> list[str]:
     """The partitions that end before what was read of them, in words; `ends` is where each ends."""
     return [
-        f"Kafka has {topic}/{number} up to before offset {ends[topic][number]}, and it was read up to before {position}"
+        f"{holder} has {topic}/{number} up to before offset {ends[topic][number]}, and it was read up to before {position}"
         for topic, numbers in sorted(positions.items())
         for number, position in sorted(numbers.items())
         if position > ends.get(topic, {}).get(number, position)
     ]
 
 
-def require_not_back(positions: Positions, ends: Positions) -> None:
+def require_not_back(positions: Positions, ends: Positions, holder: str = "Kafka") -> None:
     """Raises CheckpointMismatch where offsets went back: those between will be given to other records, which would be taken for read."""
-    if found := gone_back(positions, ends):
+    if found := gone_back(positions, ends, holder):
         raise CheckpointMismatch(
             f"{'; '.join(found)}: the broker lost records, as when one leads that lacked them, or its files were put back from a copy. "
             "To go on from where the topic ends now, give this pipeline a new checkpoint with `start: from_tables`; with `start: again` "
@@ -189,16 +191,28 @@ def require_not_back(positions: Positions, ends: Positions) -> None:
         )
 
 
-def require_there(positions: Positions, earliest: Positions) -> None:
+def require_there(positions: Positions, earliest: Positions, holder: str = "Kafka") -> None:
     """Raises CheckpointMismatch where records that come next are gone, as by the topic's retention: no reader gets past that."""
-    if passed := lost(positions, earliest):
+    if passed := lost(positions, earliest, holder):
         raise CheckpointMismatch(
             f"{'; '.join(map(str, passed))}: retention took these records, or somebody deleted them, and they are lost. To go on with those "
             "that are there, and have the ledger tell of these, write `source: {on_data_loss: record}`"
         )
 
 
-def warm_up(topics: TopicReader, cluster: KafkaCluster) -> None:
+class Cluster(Protocol):
+    """What a warm-up asks."""
+
+    def earliest_offsets(self) -> Positions:
+        """The first offset still there in each partition."""
+        ...
+
+    def end_offsets(self) -> Positions:
+        """Where each partition ends."""
+        ...
+
+
+def warm_up(topics: TopicReader, cluster: Cluster) -> None:
     """Have Kafka's client loaded, and handed its first records on to Python workers, before the first batch.
 
     The first batch of a cold session costs seconds more than a warm one. Raises SetupError where the topics may not be read.

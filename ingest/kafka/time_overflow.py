@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import methodcaller
 from time import monotonic
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -98,18 +98,6 @@ _PASSING = {
 def is_time_overflow(error: BaseException) -> bool:
     """Whether Spark's source ended because of a record's time, which is too large for it, or which it misreads."""
     return overflowed_in(error, *_SOURCE)
-
-
-class Reading(Protocol):
-    """Records of the topics, for one batch."""
-
-    def range(self, offsets: Offsets) -> DataFrame:
-        """The records of a range of offsets."""
-        ...
-
-    def through(self, records: DataFrame, offsets: Offsets, use: Callable[[DataFrame], T]) -> T:
-        """What `use` makes of the records of a range, once more of the same where Spark's source cannot read them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

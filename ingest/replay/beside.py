@@ -21,9 +21,7 @@ from distributary.ingest.commit_log.entries import Batch, HandedOver, Rewritten,
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.handover import Heritage
-from distributary.ingest.kafka.cluster import KafkaCluster
 from distributary.ingest.kafka.offsets import Offsets
-from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.lease.holding import keeper_of
 from distributary.ingest.pipeline import (
     Pipeline,
@@ -34,6 +32,7 @@ from distributary.ingest.pipeline import (
 )
 from distributary.ingest.running.rules import conditions_of, expression_of, run_rules
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.source.contract import Channels
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
@@ -112,7 +111,7 @@ class ReadLog(Writer):
 
 @contextmanager
 def open_beside(
-    settings: Settings, spark: SparkSession, registry: SchemaRegistry, kafka: KafkaCluster
+    settings: Settings, spark: SparkSession, registry: SchemaRegistry, channels: Channels
 ) -> Iterator[Pipeline]:
     """The pipeline beside its run. Raises LeaseHeld, with what to do, where a replay is not safe there."""
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
@@ -144,11 +143,11 @@ def open_beside(
         yield Pipeline(
             settings=settings,
             run=run,
-            topics=TopicReader.of(
+            topics=channels.records(
                 spark, settings.name, settings.source, settings.route, rules.workers.tables.beside
             ),
             registry=registry,
-            kafka=kafka,
+            channels=channels,
             finisher=Finisher(settings.sink.columns, checkpoint, tables, native, generation.lineage),
             rewriter=Rewriter(checkpoint.log, log, tables, workers),
         )

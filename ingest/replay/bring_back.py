@@ -23,7 +23,7 @@ from distributary.ingest.checkpoint.manifest_json import from_json, to_json
 from distributary.ingest.checkpoint.manifests import manifest_of
 from distributary.ingest.checkpoint.scratch import scratch_folder
 from distributary.ingest.commit_log.owners import Records
-from distributary.ingest.kafka.connection import connect
+from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.lease.holding import looked_for
 from distributary.ingest.pipeline import Pipeline, open_pipeline
 from distributary.ingest.progress import Progress, Silent
@@ -119,17 +119,20 @@ def bring_back(
     keeper, stop = looked_for(settings.checkpoint, settings.storage), threading.Event()
     with ExitStack() as opened:
         session = spark or opened.enter_context(pipeline_session(settings))
-        kafka = opened.enter_context(connect(settings.source, session, stop, tell=watch.waiting))
-        settings = settings.of_topics(kafka.names())
+        channels = opened.enter_context(open_source(settings, session, stop, watch.waiting))
+        settings = settings.of_topics(channels.names())
         own = registry or opened.enter_context(
-            schemas_of(settings, session, kafka, lambda notice: watch.waiting(notice.text, 0.0))
+            schemas_of(settings, session, channels, lambda notice: watch.waiting(notice.text, 0.0))
         )
         opened.enter_context(alone(checkpoint))
         try:
-            pipeline = opened.enter_context(open_pipeline(settings, session, own, kafka, keeper))
+            pipeline = opened.enter_context(open_pipeline(settings, session, own, channels, keeper))
         except LeaseHeld:
             # A run is alive, so this is done beside it.
-            pipeline, let = opened.enter_context(open_beside(settings, session, own, kafka)), require_appended
+            pipeline, let = (
+                opened.enter_context(open_beside(settings, session, own, channels)),
+                require_appended,
+            )
             attempts = pipeline.attempts(watch, stop)
         else:
             attempts, let = _behind_the_newest_batch(pipeline, watch, stop), _any

@@ -16,6 +16,7 @@ from distributary.ingest.columns import safe_names as names
 from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options
 from distributary.ingest.settings.source.bounds import Assigned, Begins, Ends
+from distributary.ingest.settings.source.delta import DeltaTables
 from distributary.ingest.settings.source.presets import Preset
 from distributary.ingest.settings.source.topics import Topics, wrong_partitions, wrong_topics
 from distributary.ingest.settings.table_properties import TableProperties
@@ -38,9 +39,9 @@ class Source(Group):
 
     preset: Preset | None = None
     """The service that Kafka is had from and who logs in to it, rendered as options of `source.kafka`, where `bootstrap.servers` stands; whatever stands there wins."""
-    kafka: Annotated[ClientOptions, AfterValidator(check_kafka)]
+    kafka: Annotated[ClientOptions, AfterValidator(check_kafka)] = ClientOptions({})
     """Any options of Kafka's Java client, by their own names, such as `bootstrap.servers` and `security.protocol`. `isolation.level` is `read_committed` unless given. Only options that would break a promise are refused."""
-    topics: Topics
+    topics: Topics = ()
     """The topics to read, by name, or by a `/regex/`, which need only be found in the name, such as `/^events\\./`: topics that fit and come while a pipeline runs are taken up within half a minute, from their first record. Topics may be added and taken out while a checkpoint lives: an added one begins as `starting_offsets` says, one that was taken out goes on where it was once it is there again."""
     starting_offsets: Begins = "earliest"
     """Where a new checkpoint begins to read a topic: `earliest`, its first record; `latest`, its end; a point in time with its zone, such as `2026-11-01T00:00:00Z`, the first record of each partition that was written then or later, which is the end where there is none; or offsets, as `{game-events: {"0": 1000}}`, where a partition that is left out begins with its first record."""
@@ -50,6 +51,8 @@ class Source(Group):
     """Which partitions are read of each topic, as `{game-events: [0, 1]}`, where others are another pipeline's; all, unless given. It names every topic of `topics`, none of which is a pattern then. A partition that is added while a checkpoint lives begins as `starting_offsets` says."""
     on_data_loss: Literal["stop", "record"] = "stop"
     """What becomes of records that Kafka has no more before they were read, as by the topic's retention: `stop` ends the run, which names them; `record` goes on with the first ones that are there, and tells of those that are lost in the ledger and at the run's end."""
+    delta: DeltaTables | None = None
+    """Delta tables to read instead of Kafka's topics, such as those that another pipeline writes: `{paths: ./lake/silver_chess_events}`. Records are their rows; the format is `json` then, with the types that the tables have."""
     headers: bool = True
     """Whether the record header `__value_schema_id` is read, where newer producers name the schema."""
 
@@ -58,13 +61,28 @@ class Source(Group):
         if self.preset is not None:
             # The group is frozen for everybody but who makes it.
             self.__dict__["kafka"] = ClientOptions({**self.preset.options(), **self.kafka})
+        if self.delta is not None:
+            self.__dict__["topics"] = tuple(self.delta.topics())
+            if self.delta.starting_version is not None:
+                self.__dict__["starting_offsets"] = self.delta.starting_offsets()
         return self
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
+        if self.delta is not None:
+            yield from self._not_of_tables()
+            return
+        for name, there in (("kafka", "bootstrap.servers" in self.kafka), ("topics", bool(self.topics))):
+            if not there:
+                yield (name,), "this setting is missing; write it"
         yield from wrong_partitions(self.topics, self.partitions)
         for name, bound in (("starting_offsets", self.starting_offsets), ("until", self.until)):
             yield from wrong_topics(self.topics, bound if isinstance(bound, dict) else (), name)
+
+    def _not_of_tables(self) -> Iterator[Wrong]:
+        for name in ("kafka", "topics", "preset", "partitions"):
+            if name in self.model_fields_set:
+                yield (name,), "source.delta has tables read, and this is Kafka's; keep one of the two"
 
     def spark_options(self) -> dict[str, str]:
         """The client options as Spark's Kafka source spells them."""

@@ -56,6 +56,13 @@ def _checkpoint_has_a_default(schema: dict[str, Any]) -> None:
     schema["required"].remove("checkpoint")
 
 
+def _reads_tables(given: Mapping[str, Any]) -> bool:
+    source = given.get("source")
+    return (
+        source.get("delta") if isinstance(source, Mapping) else getattr(source, "delta", None)
+    ) is not None
+
+
 def _with_key_text(given: Mapping[str, Any], decode: object) -> Mapping[str, Any]:
     """The settings with the column's default name where keys become text."""
     sink = given.get("sink")
@@ -181,6 +188,10 @@ class Settings(Group):
             return given
         given = _with_envelope(given)
         name, decode = given.get("name"), given.get("decode") or {}
+        if _reads_tables(given) and isinstance(decode, Mapping):
+            # As which rows are handed on, with the types that their tables say.
+            decode = {"format": "json", **decode}
+            given = {**given, "decode": decode}
         if given.get("checkpoint") is None:
             given = {**given, "checkpoint": f"checkpoints/{name}"}
         if isinstance(decode, Mapping) and decode.get("schema_location") is None:
@@ -344,6 +355,13 @@ def _wrong_for(settings: Settings, codec: Codec) -> Iterator[Wrong]:
             f"{why} of how theirs is inferred (`growing`); have it say so, or choose another",
         )
         return
+    if settings.source.delta is not None and (codec.registered or decode.envelope is not None):
+        yield (
+            ("decode", "format"),
+            "rows of tables are read as JSON that names no schema; leave out what is said of formats and envelopes",
+        )
+    if settings.source.delta is not None and decode.schema_per != "topic":
+        yield ("decode", "schema_per"), "tables say what their columns are; leave it out"
     if settings.registry.url is None and codec.registered:
         why = f"records in {decode.format} name their schema: write a registry's address, such as http://127.0.0.1:8081"
         yield ("registry", "url"), why

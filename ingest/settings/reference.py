@@ -91,7 +91,7 @@ def _sections(group: dict[str, Any], groups: dict[str, Any], above: Keys) -> Ite
 def _group_in(setting: dict[str, Any], groups: dict[str, Any]) -> dict[str, Any] | None:
     """The group that a setting is, or may be."""
     values = setting.get("additionalProperties", {})
-    ways = [setting, *_item_of(setting), *_ways_of(setting), *(_ways_of(values) if values else ())]
+    ways = [setting, *_item_of(setting), *_ways_of(setting), *([values, *_ways_of(values)] if values else ())]
     names = [way["$ref"].rpartition("/")[2] for way in ways if "$ref" in way]
     return groups[names[0]] if names else None
 

@@ -82,7 +82,7 @@ def verify(
         if needs_spark(settings, truth, offline=offline)
         else nullcontext() as spark
     ):
-        topics = None if offline or truth is not None else topics_now(settings.source, spark)
+        topics = None if offline or truth is not None else topics_now(settings, spark)
         checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
         return compare(Lake.of(settings), truth, on_progress, Beside(checkpoint, topics))
 

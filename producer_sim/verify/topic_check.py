@@ -9,9 +9,9 @@ from datetime import datetime
 from pyspark.sql import SparkSession
 
 from distributary.ingest.checkpoint.generation import made_anew
-from distributary.ingest.kafka.connection import connect
+from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.kafka.offsets import Positions
-from distributary.ingest.settings.groups import Source
+from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.moments import begins_now, last_offsets
 from distributary.producer_sim.verify.coverage import Partition
 from distributary.producer_sim.verify.ledger_check import Batch, reached
@@ -41,14 +41,15 @@ class TopicsNow:
     by_time: bool = False
 
 
-def topics_now(source: Source, spark: SparkSession | None = None) -> TopicsNow:
+def topics_now(settings: Settings, spark: SparkSession | None = None) -> TopicsNow:
     """The topics as they are now, asked within the session's JVM where there is one. Raises BrokerUnavailable, and SetupError for a topic that is not there."""
-    with connect(source, spark) as kafka:
+    source = settings.source
+    with open_source(settings, spark) as channels:
         # The beginnings first: what Kafka deletes meanwhile is no record that was left out.
-        earliest = kafka.earliest_offsets()
-        begins = begins_now(source.starting_offsets, kafka, earliest)
-        until, by_time = last_offsets(source.until, kafka), isinstance(source.until, datetime)
-        return TopicsNow(kafka.topic_ids(), earliest, kafka.end_offsets(), begins, until, by_time)
+        earliest = channels.earliest_offsets()
+        begins = begins_now(source.starting_offsets, channels, earliest)
+        until, by_time = last_offsets(source.until, channels), isinstance(source.until, datetime)
+        return TopicsNow(channels.topic_ids(), earliest, channels.end_offsets(), begins, until, by_time)
 
 
 def check_topics(topics: TopicsNow, ledger: Sequence[Batch], log: LogNow | None) -> Iterator[Difference]:

@@ -1,4 +1,4 @@
-"""`from_protobuf`, `from_avro` and `from_json` that know a schema registry, and `decode`, the fast way for a whole frame.
+"""`from_protobuf`, `from_avro` and `from_json` that know a schema registry, `to_protobuf` and `to_avro`, and `decode`, the fast way for a whole frame.
 
 Signatures, option names and meanings are those of Databricks, whose functions these stand in for; without a registry
 in the options each call is handed to open-source PySpark's function of the same name. docs/how-to/move-a-databricks-notebook.md
@@ -30,8 +30,9 @@ from distributary.registry.confluent.options import RegistryOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
-__all__ = ["decode", "from_avro", "from_json", "from_protobuf"]
+__all__ = ["decode", "from_avro", "from_json", "from_protobuf", "to_avro", "to_protobuf"]
 
 
 def from_protobuf(
@@ -231,6 +232,101 @@ def decode(
     check_wanted(wanted)
     shape = checked(shape)
     return decoded_frame(frame, subject_decoding(registry, subject, wanted), shape)
+
+
+def to_avro(
+    data: Column | str,
+    subject: str | None = None,
+    schemaRegistryAddress: str | None = None,
+    jsonFormatSchema: str | None = None,
+    options: Mapping[str, str] | None = None,
+    columnType: DataType | None = None,
+) -> Column:
+    """Converts a column to Avro records with Confluent's wire header: what `from_avro` reads again as the same values.
+
+    The schema is the subject's latest; or `jsonFormatSchema`, or the one that `columnType` makes, which are registered under the
+    subject unless they are there already. Without a registry this is PySpark's own function, whose records have no header.
+
+    data                   the column, or its name: a struct for a record
+    subject                the registry's subject
+    schemaRegistryAddress  the registry's address
+    jsonFormatSchema       the schema, in the place of the subject's latest
+    options                `confluent.schema.registry.<option>` for the registry's client, and what `subject` and the address stand for
+    columnType             the column's type, such as `frame.schema["event"].dataType`: its schema has every field nullable
+
+    Returns binary; null for a null value. Raises ConfigError, SchemaNotFound, BadSchema and RegistryUnavailable at once, when the registry
+    is asked. A value that does not go into the schema fails the query; so does a field that it lacks.
+
+    >>> frame.select(to_avro("event", "events-value", "http://127.0.0.1:8081"))  # doctest: +SKIP
+    """
+    given = _with(options, subject, schemaRegistryAddress)
+    if asks_a_registry(given):
+        asked = function_options("to_avro", given, "none")
+        return _written(data, asked, jsonFormatSchema, columnType)
+    from pyspark.sql.avro.functions import to_avro as spark_to_avro
+
+    if columnType is not None:
+        raise ConfigError(
+            "to_avro: columnType is for a registry; give subject and schemaRegistryAddress, too"
+        )
+    return spark_to_avro(data, jsonFormatSchema or "")
+
+
+def to_protobuf(
+    data: Column | str,
+    messageName: str | None = None,
+    descFilePath: str | None = None,
+    options: Mapping[str, str] | None = None,
+    columnType: DataType | None = None,
+) -> Column:
+    """Converts a column of structs to Protobuf records with Confluent's wire header: what `from_protobuf` reads again as the same values.
+
+    A registry is asked where `options` has `schema.registry.subject` and `schema.registry.address`. The schema is the subject's latest, or the
+    one that `columnType` makes, registered under the subject unless it is there already; a field that an earlier version has keeps its
+    number. Otherwise this is PySpark's own function, which needs `messageName` and a descriptor.
+
+    data          the column, or its name
+    messageName   as in PySpark; not together with a registry
+    descFilePath  as in PySpark; not together with a registry
+    options       the two above, `schema.registry.protobuf.name` for the message (default: the first one of the schema), and
+                  `confluent.schema.registry.<option>` for the registry's client
+    columnType    the column's type, such as `frame.schema["event"].dataType`. Dates, decimals, and nulls within arrays and maps Protobuf has
+                  no place for; an array or map that is null is read as an empty one
+
+    Returns binary; null for a null value. Raises as `to_avro` does.
+    """
+    if asks_a_registry(options):
+        if messageName is not None or descFilePath is not None:
+            raise ConfigError("to_protobuf: give either a registry or a message with its descriptor")
+        return _written(data, function_options("to_protobuf", options or {}, "none"), None, columnType)
+    from pyspark.sql.protobuf.functions import to_protobuf as spark_to_protobuf
+
+    if messageName is None:
+        raise ConfigError(f"to_protobuf: give messageName and its descriptor, or {SUBJECT} and {ADDRESS}")
+    return spark_to_protobuf(data, messageName, descFilePath, dict(options or {}))
+
+
+def _written(
+    data: Column | str, asked: FunctionOptions, text: str | None, column_type: DataType | None
+) -> Column:
+    from pyspark.sql import functions as F
+
+    from distributary.codecs.writing.column import Written, given, latest, registered, written_column
+    from distributary.registry.confluent.registry import ConfluentRegistry
+
+    if text is not None and column_type is not None:
+        raise ConfigError("give jsonFormatSchema or columnType, one of both")
+    if asked.wanted.options:
+        raise ConfigError(f"option {min(asked.wanted.options)!r} is not known here")
+    wanted = Written(asked.wanted.codec or "", asked.subject, asked.wanted.message)
+    with ConfluentRegistry(asked.registry) as registry:
+        if text is not None:
+            schema = given(registry, wanted, text)
+        elif column_type is not None:
+            schema = registered(registry, wanted, column_type, "Record")
+        else:
+            schema = latest(registry, wanted)
+    return written_column(F.col(data) if isinstance(data, str) else data, schema, wanted)
 
 
 def _with(options: Mapping[str, str] | None, subject: str | None, address: str | None) -> dict[str, str]:

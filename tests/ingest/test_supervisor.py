@@ -1,17 +1,12 @@
 from __future__ import annotations
 
-from pathlib import Path
-
-from tests.ingest.batches import decided, settled
-from tests.ingest.kafka_records import TOPIC, numbered, value
-
 from distributary.errors import CommitImpossible, DistributaryError
-from distributary.ingest.batch.runner import Done
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.settings.groups import Evolutions, Failures
 from distributary.ingest.supervision.budgets import Spending
+from distributary.ingest.supervision.changes import changes_in_place
 from distributary.ingest.supervision.sentences import sentence
-from distributary.ingest.supervisor import Restart, WallClock, _changes_in_place
+from distributary.ingest.supervisor import Restart, WallClock
 from distributary.ingest.tables.change import PlannedChange
 from distributary.values import MASK
 
@@ -72,9 +67,7 @@ def test_evolutions_do_not_eat_the_budget_of_failures() -> None:
     assert failures.spend() == 1.0
 
 
-def test_only_tables_that_were_there_are_told_to_have_changed(tmp_path: Path) -> None:
-    batch = settled(tmp_path, numbered([value(1, game_name="golf")]))
-    manifest = decided(tmp_path, batch, {TOPIC: {0: (0, 1)}})
+def test_only_tables_that_were_there_are_told_to_have_changed() -> None:
     added = (Change("a", "added", "bigint"), Change("b.c", "added", "string"))
     wider = (Change("d", "widened", "bigint"),)
     changes = [
@@ -83,7 +76,7 @@ def test_only_tables_that_were_there_are_told_to_have_changed(tmp_path: Path) ->
         PlannedChange("wide", "WIDE", False, wider, 2, None),
         PlannedChange("both", "BOTH", False, added + wider, 2, None),
     ]
-    assert _changes_in_place(Done(manifest, 1.0, False, changes)) == [
+    assert changes_in_place(changes) == [
         "table old gets a, b.c",
         "table wide has wider d",
         "table both gets a, b.c; has wider d",

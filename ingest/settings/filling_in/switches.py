@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,17 @@ PLACES: Mapping[Keys, str | None] = {
     ("decode", "schema_location"): "schemas/{name}",
     ("registry", "cache"): None,
     ("catalog", "metastore"): "metastore",
+    ("derive", "sink", "files", "path"): None,
 }
 """Where a pipeline writes, each with where that is by default: a trial does it elsewhere."""
 
 DATABASE: Keys = ("catalog", "database")
+
+SENT_TO: tuple[Keys, ...] = (
+    ("derive", "sink", "kafka", "topic"),
+    ("derive", "sink", "kafka", "subject"),
+)
+"""Where rows of derived tables go in Kafka, and what their schemas are registered under: of a trial they are others."""
 
 NAME: Keys = ("name",)
 
@@ -52,6 +59,7 @@ NAMES: tuple[Keys, ...] = (
     ("catalog", "name"),
     ("policies", "no_entity", "table"),
     ("bronze", "table"),
+    *SENT_TO,
 )
 """What is no place, and may be called by `{name}`, `{env}` or `{topic}` too."""
 
@@ -60,6 +68,7 @@ _THEIRS: Mapping[Keys, tuple[str, ...]] = {
     ("route", "table"): ("entity",),
     ("catalog", "name"): ("entity", "topic", "table"),
     ("bronze", "table"): ("topic",),
+    **dict.fromkeys(SENT_TO, ("entity",)),
 }
 
 _BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}]*)\}")
@@ -135,13 +144,14 @@ class _Switching:
             self._apart(suffix, str(name))
 
     def _fill(self, keys: Keys, known: Mapping[str, str | None], *, several: bool = False) -> None:
-        value = self._at(keys)
-        if isinstance(value, list | tuple):
-            filled = [self._filled((*keys, n), keys, one, known, several) for n, one in enumerate(value)]
-            if filled != list(value):
-                self._put(keys, filled)
-        elif (text := self._filled(keys, keys, value, known, several)) != value:
-            self._put(keys, text)
+        for here in self._spots(keys):
+            value = self._at(here)
+            if isinstance(value, list | tuple):
+                filled = [self._filled((*here, n), keys, one, known, several) for n, one in enumerate(value)]
+                if filled != list(value):
+                    self._put(here, filled)
+            elif (text := self._filled(here, keys, value, known, several)) != value:
+                self._put(here, text)
 
     def _fill_keys(self, keys: Keys, known: Mapping[str, str | None]) -> None:
         value = self._at(keys)
@@ -194,7 +204,7 @@ class _Switching:
 
     def _apart(self, suffix: str, name: str) -> None:
         """Put the suffix behind each place that is written to, and behind the database."""
-        for keys, default in PLACES.items():
+        for keys, default in self._places():
             value = self._at(keys)
             if value in (None, "") and default is not None and self._has_group(keys):
                 value = default.replace("{name}", name)
@@ -208,9 +218,28 @@ class _Switching:
             else:
                 # A path that is a URL is refused as one.
                 self._put(keys, Path(apart) if isinstance(value, Path) else apart)
-        database = self._at(DATABASE)
-        if isinstance(database, str):
-            self._put(DATABASE, database + suffix)
+        for keys in (one for names in (DATABASE, *SENT_TO) for one in self._spots(names)):
+            called = self._at(keys)
+            if isinstance(called, str):
+                self._put(keys, called + suffix)
+
+    def _places(self) -> Iterator[tuple[Keys, str | None]]:
+        for keys, default in PLACES.items():
+            for here in self._spots(keys):
+                yield here, default
+
+    def _spots(self, keys: Keys) -> list[Keys]:
+        """Where a setting is: of one within a list, in each of its items."""
+        spots: list[Keys] = [()]
+        for key in keys:
+            items = [
+                (*spot, place)
+                for spot in spots
+                for value in (self._at(spot),)
+                for place in (range(len(value)) if isinstance(value, list | tuple) else ())
+            ]
+            spots = [(*spot, key) for spot in items or spots]
+        return spots
 
     def _has_group(self, keys: Keys) -> bool:
         """Whether what is around a setting is there, or may be made."""
@@ -219,19 +248,25 @@ class _Switching:
     def _at(self, keys: Keys) -> Any:
         found: Any = self.document.settings
         for key in keys:
-            if not isinstance(found, Mapping):
+            if isinstance(found, list | tuple) and isinstance(key, int):
+                found = found[key]
+            elif isinstance(found, Mapping):
+                found = found.get(key)
+            else:
                 return None
-            found = found.get(key)
         return found
 
     def _put(self, keys: Keys, value: Any) -> None:
         """Put a value there, groups around it being made anew: what a program gave is not changed."""
-        inside = self.document.settings
-        for key in keys[:-1]:
-            below = inside.get(key)
-            if not (below is None or isinstance(below, Mapping)):
+        inside: Any = self.document.settings
+        for number, key in enumerate(keys[:-1]):
+            below = self._at(keys[: number + 1])
+            if isinstance(below, list | tuple):
+                inside[key] = list(below)
+            elif below is None or isinstance(below, Mapping):
+                inside[key] = dict(below or {})
+            else:
                 return
-            inside[key] = dict(below or {})
             inside = inside[key]
         inside[keys[-1]] = value
 

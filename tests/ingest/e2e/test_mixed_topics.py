@@ -17,8 +17,8 @@ from tests.ingest.e2e.registry_proxy import registry_proxy
 
 from distributary.errors import ConfigError, PolicyStopped
 from distributary.ingest.inference.topic import infer
-from distributary.ingest.kafka.connection import connect
-from distributary.ingest.kafka.source import TopicReader
+from distributary.ingest.inputs.from_kafka import KafkaRecords
+from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.progress import Silent
 from distributary.registry.base import SchemaType
 from distributary.registry.confluent.registry import ConfluentRegistry
@@ -154,8 +154,8 @@ def test_inferring_leaves_registered_records_out(kit: PipelineKit) -> None:
     kit.send(
         [b'{"hidden":1}'], key=b"three", headers={"__value_schema_id": struct.pack(">bI", 0, types.chat)}
     )
-    with connect(kit.settings.source, kit.spark) as kafka:
-        topics = TopicReader.of(kit.spark, kit.settings.name, kit.settings.source, kit.settings.route)
+    with open_source(kit.settings, kit.spark) as kafka:
+        topics = KafkaRecords.of(kit.spark, kit.settings.name, kit.settings.source, kit.settings.route)
         found = json.loads(infer(topics, kit.settings.decode, kafka).text)
     assert [field["name"] for field in found["fields"]] == ["game", "level", "mood"]
 

@@ -17,7 +17,7 @@ from tests.ingest.storage.stores import Store
 from distributary.errors import ConfigError, LeaseHeld, SetupError
 from distributary.ingest.checkpoint.folder import ASIDE
 from distributary.ingest.checkpoint.generation import read_generation
-from distributary.ingest.kafka.connection import connect
+from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.lease.heartbeat import BEAT_SECONDS, MISSED
 from distributary.ingest.pipeline import _ASKED, open_pipeline
 from distributary.ingest.resolve import resolve, stuck_tables
@@ -126,7 +126,7 @@ def test_workers_get_ready_while_a_lease_is_watched_and_not_where_its_locks_tell
     spark.conf.unset(_ASKED)
     settings, keeper = kit.settings, Refusing()
     with (
-        connect(settings.source, spark) as kafka,
+        open_source(settings, spark) as kafka,
         ConfluentRegistry(settings.registry) as registry,
         pytest.raises(LeaseHeld),
         open_pipeline(settings, spark, registry, kafka, keeper),

@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 from distributary.errors import ConfigError
 from distributary.ingest.inference.entities import infer_entities
 from distributary.ingest.inference.topic import infer
-from distributary.ingest.kafka.connection import connect
-from distributary.ingest.kafka.source import TopicReader
+from distributary.ingest.inputs.from_kafka import KafkaRecords
+from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.settings.model import Settings
 from distributary.producer_sim.stack.local import LocalStack
 
@@ -48,12 +48,12 @@ def types(text: str) -> dict[str, str]:
     }
 
 
-def topics_of(spark: SparkSession, chosen: Settings) -> TopicReader:
-    return TopicReader.of(spark, chosen.name, chosen.source, chosen.route)
+def topics_of(spark: SparkSession, chosen: Settings) -> KafkaRecords:
+    return KafkaRecords.of(spark, chosen.name, chosen.source, chosen.route)
 
 
 def inferred(spark: SparkSession, chosen: Settings, sample: int | None = None) -> dict[str, str]:
-    with connect(chosen.source, spark) as kafka:
+    with open_source(chosen, spark) as kafka:
         return types(infer(topics_of(spark, chosen), chosen.decode, kafka, sample).text)
 
 
@@ -127,7 +127,7 @@ def test_names_made_of_data_make_no_schema_until_they_are_a_map(
         chosen = settings(stack, topic, tmp_path, schema_per=schema_per, **decode)
         if schema_per == "topic":
             return inferred(spark, chosen)
-        with connect(chosen.source, spark) as kafka:
+        with open_source(chosen, spark) as kafka:
             return types(
                 infer_entities(topics_of(spark, chosen), chosen.decode, chosen.route, kafka)["go"].text
             )

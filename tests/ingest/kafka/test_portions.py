@@ -15,6 +15,7 @@ from distributary.ingest.kafka.portions import (
     Portions,
     any_kept_back,
     large_kept_back,
+    of_any_columns,
     unbounded,
 )
 from distributary.ingest.kafka.records import worker_columns
@@ -54,6 +55,17 @@ def test_the_batches_after_one_with_a_large_record_are_left_to_sparks_bound(sess
 def test_who_says_another_bound_has_what_he_says(session: SparkSession, told: str) -> None:
     session.conf.set(BYTES_AT_ONCE, told)
     assert Portions(20_000).largest(session) is None
+
+
+def test_rows_of_columns_that_nobody_has_chosen_are_few_at_once(session: SparkSession) -> None:
+    before = session.conf.get(ROWS_AT_ONCE, None)
+
+    def told() -> str | None:
+        return session.conf.get(ROWS_AT_ONCE, None)
+
+    assert of_any_columns(session, 20_000, told) == "2000"
+    assert of_any_columns(session, 500, told) == "500"
+    assert told() == before
 
 
 def test_sparks_bounds_are_back_after_a_job_with_others(session: SparkSession) -> None:

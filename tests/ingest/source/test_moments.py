@@ -10,8 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from distributary.errors import ConfigError
-from distributary.ingest.kafka.cluster import KafkaCluster
-from distributary.ingest.kafka.connection import connect
+from distributary.ingest.inputs.from_kafka import Kafka, open_kafka
 from distributary.ingest.settings.groups import Source
 from distributary.ingest.source.moments import begins_now, first_offsets, last_offsets
 from distributary.producer_sim.stack.local import LocalStack
@@ -35,9 +34,9 @@ def topic(make_topic: Callable[[int], str], stack: LocalStack) -> str:
 
 
 @pytest.fixture
-def kafka(topic: str, stack: LocalStack) -> Iterator[KafkaCluster]:
+def kafka(topic: str, stack: LocalStack) -> Iterator[Kafka]:
     kafka = {"bootstrap.servers": stack.bootstrap_servers}
-    with connect(Source.model_validate({"kafka": kafka, "topics": [topic]})) as cluster:
+    with open_kafka(Source.model_validate({"kafka": kafka, "topics": [topic]})) as cluster:
         yield cluster
 
 
@@ -54,9 +53,7 @@ def kafka(topic: str, stack: LocalStack) -> Iterator[KafkaCluster]:
         ({0: 2, 1: 3}, {0: 2, 1: 3, 2: 0}),
     ],
 )
-def test_each_partition_begins_where_it_is_said(
-    topic: str, kafka: KafkaCluster, begins: Any, expected: Any
-) -> None:
+def test_each_partition_begins_where_it_is_said(topic: str, kafka: Kafka, begins: Any, expected: Any) -> None:
     begins = {topic: begins} if isinstance(begins, dict) else begins
     assert first_offsets(begins, kafka) == {topic: expected}
 
@@ -71,15 +68,13 @@ def test_each_partition_begins_where_it_is_said(
         ({0: 99, 1: 0}, {0: 4, 1: 0, 2: 0}),
     ],
 )
-def test_each_partition_ends_where_it_is_said(
-    topic: str, kafka: KafkaCluster, ends: Any, expected: Any
-) -> None:
+def test_each_partition_ends_where_it_is_said(topic: str, kafka: Kafka, ends: Any, expected: Any) -> None:
     ends = {topic: ends} if isinstance(ends, dict) else ends
     assert last_offsets(ends, kafka) == {topic: expected}
     assert last_offsets(None, kafka) is None
 
 
-def test_offsets_that_are_not_there_are_no_beginning(topic: str, kafka: KafkaCluster) -> None:
+def test_offsets_that_are_not_there_are_no_beginning(topic: str, kafka: Kafka) -> None:
     with pytest.raises(ConfigError, match=f"{topic}/0 has offsets 0 to before 4, and is to begin at 5"):
         first_offsets({topic: {0: 5}}, kafka)
     for bound, ask in (("source.starting_offsets", first_offsets), ("source.until", last_offsets)):
@@ -87,7 +82,7 @@ def test_offsets_that_are_not_there_are_no_beginning(topic: str, kafka: KafkaClu
             ask({topic: {7: 0}}, kafka)
 
 
-def test_what_is_gone_since_is_no_beginning_that_was_missed(topic: str, kafka: KafkaCluster) -> None:
+def test_what_is_gone_since_is_no_beginning_that_was_missed(topic: str, kafka: Kafka) -> None:
     earliest = {topic: {0: 2, 1: 2, 2: 0}}
     assert begins_now("earliest", kafka, earliest) == earliest
     assert begins_now("latest", kafka, earliest) == {}

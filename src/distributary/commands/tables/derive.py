@@ -52,4 +52,6 @@ def _line(one: Refreshed) -> str:
         "waits": f"waits: {one.why}",
         "failed": f"failed: {one.why}",
     }
-    return f"{one.table}: {said[one.how]}"
+    units = {"kafka": "records to its topic", "files": "files"}
+    sent = "".join(f"; {count:,} {units[name]}" for name, count in one.sent.items())
+    return f"{one.table}: {said[one.how]}{sent}"

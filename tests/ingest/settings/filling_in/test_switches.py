@@ -162,6 +162,28 @@ def test_a_place_that_has_no_name_has_no_place_beside_it(root: str) -> None:
         Settings.from_dict(plain(sink={"root": root}, debug_suffix="_debug", checkpoint="/elsewhere"))
 
 
+def test_what_derived_tables_are_sent_to_is_another_one_in_a_trial() -> None:
+    def derived(name: str) -> dict[str, Any]:
+        kafka = {"topic": f"{name}_{{env}}", "subject": "counts", "keys": ["k"], "format": "avro"}
+        sink = {"kafka": kafka, "files": {"path": f"/out/{{env}}/{name}"}}
+        return {"table": f"gold_{name}", "inputs": ["quarantine"], "sql": "TABLE quarantine", "sink": sink}
+
+    bare = {"table": "gold_c", "inputs": ["quarantine"], "sql": "TABLE quarantine"}
+    given = [derived("a"), bare, derived("b")]
+    route = {"by": "topic", "table": "silver_{entity}"}
+    mine = plain(derive=given, route=route, env="dev", debug_suffix="_x")
+    settings = Settings.from_dict(mine)
+    assert mine["derive"] == [derived("a"), bare, derived("b")]
+    sinks = [rule.sink for rule in settings.derive]
+    assert sinks[1] is None
+    for name, sink in (("a", sinks[0]), ("b", sinks[2])):
+        assert sink is not None
+        assert sink.kafka is not None
+        assert (sink.kafka.topic, sink.kafka.subject) == (f"{name}_dev_x", "counts_x")
+        assert sink.files is not None
+        assert str(sink.files.path) == f"/out/dev/{name}_x"
+
+
 def test_what_a_program_gave_stays_as_it_was() -> None:
     mine = plain(env="dev", sink={"root": Path("/lake/{env}")}, checkpoint=Path("/state"), debug_suffix="_x")
     before = {**mine, "sink": dict(mine["sink"])}

@@ -1,0 +1,56 @@
+"""Values as Spark hands them to Python, taken apart for those who write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, timezone
+from typing import Any
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_FIRST_DAY = date(1970, 1, 1)
+
+
+class Misfit(ValueError):
+    """A value that a schema has no place for; says where, and never the value."""
+
+
+def fields_of(value: Any, where: str) -> Mapping[str, Any]:
+    """A struct's fields by their names. Raises Misfit."""
+    if isinstance(value, Mapping):
+        return value
+    names = getattr(value, "__fields__", None)
+    if names is None:
+        raise Misfit(f"{where or 'the value'} is to be a struct")
+    return dict(zip(names, value, strict=True))
+
+
+def require_known(fields: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    """Raises Misfit for fields that the schema lacks: they would be lost."""
+    if strange := sorted(set(fields) - set(known)):
+        raise Misfit(f"the schema has no field {below(where, strange[0])}")
+
+
+def below(where: str, name: str) -> str:
+    """The place of a field within another one."""
+    return f"{where}.{name}" if where else name
+
+
+def micros_of(moment: Any) -> int:
+    """Microseconds since 1970 of an instant; one without a time zone is local, as Spark hands instants to Python."""
+    if moment.tzinfo is None:
+        moment = moment.astimezone(timezone.utc)
+    return _micros(moment - _EPOCH)
+
+
+def local_micros_of(moment: Any) -> int:
+    """Microseconds since 1970 of a local time."""
+    return _micros(moment.replace(tzinfo=None) - _EPOCH.replace(tzinfo=None))
+
+
+def days_of(day: Any) -> int:
+    """Days since 1970."""
+    return int((day - _FIRST_DAY).days)
+
+
+def _micros(since: Any) -> int:
+    return int((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds)

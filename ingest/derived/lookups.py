@@ -1,0 +1,124 @@
+"""Tables that are looked up in: Delta tables of anybody's, and small files, each as it is when a round begins."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from distributary.errors import PipelineError
+from distributary.ingest.derivation.beside import Static
+from distributary.ingest.derived.inputs import Snapshot, snapshot
+from distributary.ingest.derived.told import Input
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.place import Place
+from distributary.ingest.tables.log import newest_version
+
+# A file is read by the driver and sent to the workers whole.
+_MOST_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What a file of rows had in it when it was read."""
+
+    input: Input
+    table: pa.Table
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """All of its rows."""
+        schema = from_arrow_schema(self.table.schema)
+        sent = _sent(self.table.cast(to_arrow_schema(schema)))
+        return spark.range(0, 1, 1, 1).mapInArrow(_unpacking(sent), schema)
+
+    def is_unchanged(self, since: Input) -> bool:
+        """Whether it has the same bytes as when something was made of it."""
+        return since == self.input
+
+
+Source: TypeAlias = Snapshot | Lookup
+"""Something that a table is made of, as of a moment."""
+
+
+def lookups(wanted: Mapping[str, Static], storage: StorageOptions) -> dict[str, Source]:
+    """Each of these tables, as it is now. Raises PipelineError for one that is not there, or cannot be read."""
+    return {name: _read(name, one, storage) for name, one in wanted.items()}
+
+
+def _read(name: str, one: Static, storage: StorageOptions) -> Source:
+    if one.kind == "delta":
+        place = open_files(one.path, storage)
+        version = newest_version(place)
+        if version is None:
+            raise PipelineError(f"static table {name}: there is no Delta table in {one.path}")
+        return snapshot(place, version)
+    folder, _, file = str(one.path).rpartition("/")
+    found = open_files(Place.parse(folder), storage)
+    info = found.info(file)
+    if info is None:
+        raise PipelineError(f"static table {name}: there is no file {one.path}")
+    if info.size > _MOST_BYTES:
+        raise PipelineError(
+            f"static table {name}: {one.path} has {info.size:,} bytes, and a file may have {_MOST_BYTES:,}; make a Delta table of it"
+        )
+    return _of_file(name, one, found, file)
+
+
+def _of_file(name: str, one: Static, found: Files, file: str) -> Lookup:
+    content = found.read(file)
+    try:
+        table = _READERS[one.kind](content)
+        from_arrow_schema(table.schema)
+    except (pa.ArrowException, PySparkException, OSError, ValueError) as error:
+        raise PipelineError(
+            f"static table {name}: {one.path} cannot be read as {one.kind} ({type(error).__name__}); mend it, or say its format"
+        ) from None
+    # What is read decides, and how: the same bytes may be another table by other words.
+    digest = hashlib.sha256(one.kind.encode() + content).hexdigest()
+    return Lookup(Input(digest, 0), table)
+
+
+def _csv(content: bytes) -> pa.Table:
+    with pyarrow.csv.open_csv(io.BytesIO(content)) as beginning:
+        names = beginning.schema.names
+    # Texts, since a code such as 01067 is no number; and an empty field is none, but for one in quotes.
+    convert = pyarrow.csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+    )
+    return pyarrow.csv.read_csv(io.BytesIO(content), convert_options=convert)
+
+
+def _parquet(content: bytes) -> pa.Table:
+    return pyarrow.parquet.read_table(io.BytesIO(content))
+
+
+_READERS: Mapping[str, Callable[[bytes], pa.Table]] = {"csv": _csv, "parquet": _parquet}
+
+
+def _sent(table: pa.Table) -> bytes:
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_stream(out, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(out.getvalue())
+
+
+def _unpacking(sent: bytes) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in numbers:
+            yield from pa.ipc.open_stream(sent)
+
+    return run

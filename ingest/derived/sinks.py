@@ -1,0 +1,197 @@
+"""Where a derived table's rows go beside the table, brought up to its newest version."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+from deltalake.exceptions import DeltaError
+from pyspark.sql import Column, DataFrame, SparkSession
+
+from distributary.codecs.writing.column import Written, registered, written_column
+from distributary.codecs.writing.formats import JSON_TEXT
+from distributary.errors import DistributaryError, PipelineError
+from distributary.ingest import failpoints
+from distributary.ingest.derivation.beside import ToFiles, ToKafka
+from distributary.ingest.derivation.measures import PREFIX, group_of
+from distributary.ingest.derived import to_files, to_kafka
+from distributary.ingest.derived.inputs import Snapshot, snapshot
+from distributary.ingest.derived.instances import Instance
+from distributary.ingest.derived.marks import Mark, Marks
+from distributary.ingest.derived.to_kafka import Topic
+from distributary.ingest.derived.told import Input
+from distributary.ingest.merge import live_files
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.tables.log import newest_version
+from distributary.registry.confluent.options import RegistryAccess
+from distributary.registry.confluent.registry import ConfluentRegistry
+
+# Another one where the same settings come to other records.
+_WAY = "1"
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What is beside a pipeline's tables, as its settings have it.
+
+    marks  the checkpoint
+    """
+
+    pipeline: str = ""
+    storage: StorageOptions = field(default_factory=StorageOptions)
+    kafka: Mapping[str, str] = field(default_factory=dict)
+    registry: RegistryAccess | None = None
+    marks: Files | None = None
+
+    @classmethod
+    def of(cls, settings: Settings) -> Outside:
+        """As a pipeline's settings have it."""
+        return cls(
+            settings.name,
+            settings.storage,
+            settings.source.kafka,
+            settings.registry,
+            open_files(settings.checkpoint, settings.storage),
+        )
+
+
+def bring_up(
+    spark: SparkSession, one: Instance, place: Files, outside: Outside, *, whole: bool
+) -> dict[str, int]:
+    """How many records or files each sink of a table was given; one that has the newest version already is not named.
+
+    whole  whether a topic gets every row again. Raises PipelineError, BrokerUnavailable, RegistryUnavailable.
+    """
+    sink, given = one.rule.sink, dict[str, int]()
+    if sink is None:
+        return given
+    if sink.files is not None and (files := _to_files(spark, one.table, place, sink.files, outside)):
+        given["files"] = files
+    if sink.kafka is not None:
+        records = _Sending(spark, one, place, outside, sink.kafka).bring_up(whole=whole)
+        if records is not None:
+            given["kafka"] = records
+    return given
+
+
+def _now(place: Files) -> Snapshot:
+    version = newest_version(place)
+    if version is None:
+        raise PipelineError(f"table {place} is gone")
+    return _read(place, version)
+
+
+def _read(place: Files, version: int) -> Snapshot:
+    """A version with the columns that are for people."""
+    found = snapshot(place, version)
+    shown = [column for column in found.columns if not column.name.startswith(PREFIX)]
+    return replace(found, columns=pa.schema(shown))
+
+
+def _to_files(spark: SparkSession, table: str, place: Files, to: ToFiles, outside: Outside) -> int:
+    root = open_files(to.path, outside.storage)
+    return to_files.put(spark, _now(place), root.below(table))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sending:
+    """One table's way to its topic."""
+
+    spark: SparkSession
+    one: Instance
+    place: Files
+    outside: Outside
+    to: ToKafka
+
+    def bring_up(self, *, whole: bool) -> int | None:
+        """How many records were sent; None where the topic has the newest version already."""
+        marks, now = self._marks(), _now(self.place)
+        if not whole and marks.last()[1] == Mark.of(self._digest(), now.input):
+            return None
+        topic = self._topic()
+        with to_kafka.sending(topic) as producer:
+            # What is there now nobody else adds to.
+            number, mark = marks.last()
+            now = _now(self.place)
+            if not whole and mark == Mark.of(self._digest(), now.input):
+                return None
+            frame = self._records(now, self._before(mark, now.input), whole=whole)
+            sent = to_kafka.send(producer, topic.name, _pairs(frame))
+        failpoints.reach(failpoints.AFTER_SENDING, now.input.version)
+        marks.put(number + 1, Mark.of(self._digest(), now.input))
+        return sent
+
+    def _marks(self) -> Marks:
+        if self.outside.marks is None:
+            raise PipelineError("there is no checkpoint that could remember what was sent")
+        return Marks(self.outside.marks, self.one.table)
+
+    def _topic(self) -> Topic:
+        outside = self.outside
+        # A trial of the same pipeline sends elsewhere, and takes over from nobody.
+        sender = f"distributary-{outside.pipeline}-{self.one.table}-{self._name()}"
+        return Topic(self._name(), {**outside.kafka, **self.to.kafka}, sender)
+
+    def _name(self) -> str:
+        return self.one.filled(self.to.topic)
+
+    def _keys(self) -> Sequence[str]:
+        rule = self.one.rule.aggregate
+        if self.to.keys or rule is None:
+            return self.to.keys
+        return [name for name, _ in map(group_of, rule.by)]
+
+    def _digest(self) -> str:
+        """Tells this sink from one with other records."""
+        servers = {**self.outside.kafka, **self.to.kafka}["bootstrap.servers"]
+        parts = (_WAY, servers, self._name(), self.to.format, self._subject(), *self._keys())
+        return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _subject(self) -> str:
+        return self.one.filled(self.to.subject or f"{self.to.topic}-value")
+
+    def _before(self, mark: Mark | None, table: Input) -> DataFrame | None:
+        """The table as the topic has it; None where nobody can tell any more."""
+        if mark is None or (mark.sink, mark.id) != (self._digest(), table.id):
+            return None
+        if mark.version > table.version:
+            return None
+        try:
+            had = _read(self.place, mark.version)
+            files = [name for name, _ in live_files.read(self.place, mark.version)]
+        except (OSError, DeltaError, DistributaryError):
+            return None
+        if had.input.entry != mark.entry or any(self.place.info(name) is None for name in files):
+            # A backup was restored, or upkeep has deleted them.
+            return None
+        return had.rows(self.spark) if set(self._keys()) <= set(had.columns.names) else None
+
+    def _records(self, now: Snapshot, before: DataFrame | None, *, whole: bool) -> DataFrame:
+        rows, keys = now.rows(self.spark), self._keys()
+        if missing := [name for name in keys if name not in rows.columns]:
+            raise PipelineError(f"sink.kafka.keys: the table has no column called {', '.join(missing)}")
+        changed = to_kafka.changes(rows, before, keys, whole=whole)
+        value = changed["text"] if self.to.format == JSON_TEXT else self._encoded(changed)
+        return changed.select(changed["key"].cast("binary"), value.cast("binary").alias("value"))
+
+    def _encoded(self, changed: DataFrame) -> Column:
+        wanted = Written(self.to.format, self._subject())
+        if self.outside.registry is None or self.outside.registry.url is None:
+            raise PipelineError(
+                f"sink.kafka.format is {self.to.format}, which takes a registry; write registry.url"
+            )
+        with ConfluentRegistry(self.outside.registry) as registry:
+            name = re.sub(r"\W", "_", self.one.table)
+            schema = registered(registry, wanted, changed.schema["row"].dataType, name)
+        return written_column(changed["row"], schema, wanted)
+
+
+def _pairs(frame: DataFrame) -> Iterator[tuple[bytes, bytes | None]]:
+    for row in frame.toLocalIterator(prefetchPartitions=True):
+        yield bytes(row.key), None if row.value is None else bytes(row.value)

@@ -1,0 +1,71 @@
+"""A version of a derived table as Parquet files for others, one for each file of the version, so that a repeat finds what is there."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.parquet
+from pyspark.sql import SparkSession
+
+from distributary.ingest.clustering.reading import rows_in
+from distributary.ingest.derived.inputs import Snapshot
+from distributary.ingest.merge import live_files
+from distributary.ingest.merge.live_files import Action
+from distributary.ingest.storage.contract import Files
+
+# Tells a version from another one that has its number, since a table can be made anew.
+_DIGITS = 8
+
+_Copy = tuple[str, str, Action]
+
+
+def put(spark: SparkSession, table: Snapshot, folder: Files) -> int:
+    """How many files were missing, and are there now."""
+    live = sorted(live_files.read(table.place, table.input.version), key=lambda one: one[0])
+    names = [_name(table, number, max(len(live), 1)) for number in range(max(len(live), 1))]
+    there = set(folder.names())
+    if not live:
+        return 0 if names[0] in there else int(folder.put_new(names[0], _empty(table.columns)))
+    copies = [
+        (name, *file)
+        for name, file in zip(names, ((n, a) for n, a in live), strict=True)
+        if name not in there
+    ]
+    if not copies:
+        return 0
+    numbers = spark.range(0, len(copies), 1, min(len(copies), spark.sparkContext.defaultParallelism))
+    numbers.mapInArrow(_copying(table.place, folder, copies, table.columns), "name string").collect()
+    return len(copies)
+
+
+def _name(table: Snapshot, number: int, count: int) -> str:
+    version = f"{table.input.version:020d}-{table.input.entry[:_DIGITS]}"
+    return f"{version}-{number + 1}-of-{count}.parquet"
+
+
+def _empty(columns: pa.Schema) -> bytes:
+    return _parquet([columns.empty_table()], columns)
+
+
+def _parquet(rows: Iterable[pa.Table], columns: pa.Schema) -> bytes:
+    out = io.BytesIO()
+    with pyarrow.parquet.ParquetWriter(out, columns) as writer:
+        for part in rows:
+            writer.write_table(part.cast(columns))
+    return out.getvalue()
+
+
+def _copying(
+    place: Files, folder: Files, copies: Sequence[_Copy], columns: pa.Schema
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                name, file, add = copies[number]
+                # One that another attempt has put has the same rows.
+                folder.put_new(name, _parquet(rows_in(place, [(file, add)], columns), columns))
+                yield pa.RecordBatch.from_pydict({"name": [name]})
+
+    return run

@@ -1,0 +1,158 @@
+"""What changed in a derived table, as records of a topic: one a key that has another row, one without a value for each that went.
+
+Records go in transactions of one transactional id a table. Who begins to send takes the id over, so that what somebody else
+had under way is never read behind what is newer. Between the last transaction and the mark a crash has the same changes
+sent once more: at least once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sql
+
+from distributary.errors import BrokerUnavailable, ConfigError, PipelineError
+from distributary.ingest.kafka.confluent import MaskedLog
+from distributary.ingest.kafka.librdkafka import librdkafka_options
+from distributary.passed_on_options import without_secrets
+
+_log = logging.getLogger(__name__)
+
+_PATIENCE_SECONDS = 60.0
+
+# Brokers give a transaction 15 minutes at most, and readers wait for its end.
+_MOST_SECONDS, _MOST_RECORDS, _TIMEOUT_SECONDS = 30.0, 100_000, 600
+
+# Without these a time loses its last digits, and a null its name.
+_AS_JSON = {
+    "timeZone": "UTC",
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Where records go.
+
+    kafka   the clients' options
+    sender  tells who sends from others; two with the same name take each other's place
+    """
+
+    name: str
+    kafka: Mapping[str, str]
+    sender: str
+
+
+def as_json(columns: Sequence[str]) -> Column:
+    """A row's columns as a JSON object, null fields among them."""
+    return sql.to_json(sql.struct(*map(_column, columns)), _AS_JSON)
+
+
+def changes(
+    now: DataFrame, before: DataFrame | None, keys: Sequence[str], *, whole: bool = False
+) -> DataFrame:
+    """The rows that are not as they were: their `key`, their `text` as JSON and themselves as `row`, both null where a key's went.
+
+    Of a table that is there for the first time, and if `whole`, these are all rows. Raises PipelineError where keys do not tell rows apart.
+    """
+    there = now.select(
+        as_json(keys).alias("key"),
+        as_json(now.columns).alias("text"),
+        sql.struct(*map(_column, now.columns)).alias("row"),
+    )
+    if there.groupBy("key").count().where("count > 1").limit(1).count():
+        raise PipelineError(
+            f"sink.kafka.keys: several rows have the same {', '.join(keys)}; name columns that tell rows apart"
+        )
+    if before is None:
+        return there
+    had = before.select(as_json(keys).alias("had_key"), as_json(before.columns).alias("had"))
+    both = there.join(had, there["key"] == had["had_key"], "full_outer")
+    changed = both if whole else both.where("NOT (text <=> had)")
+    return changed.select(sql.coalesce("key", "had_key").alias("key"), "text", "row")
+
+
+@contextmanager
+def sending(topic: Topic) -> Iterator[Producer]:
+    """A producer that alone sends for this sender from now on. Raises PipelineError, BrokerUnavailable where nobody answers."""
+    try:
+        options: dict[str, Any] = librdkafka_options(topic.kafka)
+        _require_there(topic, options)
+        transactional = {
+            **options,
+            "transactional.id": topic.sender,
+            "transaction.timeout.ms": _TIMEOUT_SECONDS * 1000,
+            "acks": "all",
+        }
+        producer = Producer(transactional, logger=MaskedLog(_log, topic.kafka))
+        producer.init_transactions(_PATIENCE_SECONDS)
+        yield producer
+    except KafkaException as error:
+        said = without_secrets(error.args[0].str(), topic.kafka)
+        kind = BrokerUnavailable if error.args[0].retriable() else PipelineError
+        raise kind(
+            f"topic {topic.name}: {said}; check the topic, and that source.kafka's user may write into it and use the "
+            f"transactional id {topic.sender}"
+        ) from None
+    except ConfigError as error:
+        raise PipelineError(f"topic {topic.name}: {error}") from None
+
+
+def send(producer: Producer, topic: str, records: Iterator[tuple[bytes, bytes | None]]) -> int:
+    """How many records were sent, every one of which the brokers have. Raises KafkaException."""
+    count, began = 0, 0.0
+    open_now = False
+    try:
+        for key, value in records:
+            if not open_now:
+                producer.begin_transaction()
+                open_now, began = True, time.monotonic()
+            _produce(producer, topic, key, value)
+            count += 1
+            if count % _MOST_RECORDS == 0 or time.monotonic() - began > _MOST_SECONDS:
+                producer.commit_transaction(_PATIENCE_SECONDS)
+                open_now = False
+        if open_now:
+            producer.commit_transaction(_PATIENCE_SECONDS)
+    except BaseException:
+        if open_now:
+            with suppress(KafkaException):
+                producer.abort_transaction(_PATIENCE_SECONDS)
+        raise
+    return count
+
+
+def _produce(producer: Producer, topic: str, key: bytes, value: bytes | None) -> None:
+    while True:
+        try:
+            producer.produce(topic, value=value, key=key)
+        except BufferError:
+            producer.poll(0.1)
+        else:
+            producer.poll(0)
+            return
+
+
+def _require_there(topic: Topic, options: Mapping[str, Any]) -> None:
+    admin = AdminClient(dict(options), logger=MaskedLog(_log, topic.kafka))
+    # All of them: who asks for one may have it made.
+    if topic.name not in admin.list_topics(timeout=_PATIENCE_SECONDS).topics:
+        servers = topic.kafka["bootstrap.servers"]
+        raise PipelineError(
+            f"topic {topic.name} is not there; make it: kafka-topics.sh --bootstrap-server {servers} --create --topic {topic.name} "
+            "--partitions 4 --config cleanup.policy=compact"
+        )
+
+
+def _column(name: str) -> Column:
+    return sql.col(f"`{name}`")

@@ -1,0 +1,291 @@
+"""Delta tables as a source: a table is a topic of one partition, and a batch is whole versions of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+from pyspark.sql import DataFrame, SparkSession
+
+from distributary.codecs.types.spark_struct import struct_json
+from distributary.errors import CheckpointMismatch, ConfigError, SetupError
+from distributary.ingest.inputs.delta.rows import no_records, records_of
+from distributary.ingest.inputs.delta.versions import CHANGE, TableLog, gone
+from distributary.ingest.kafka.offsets import Offsets, Positions
+from distributary.ingest.merge.columns import at_once
+from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
+from distributary.ingest.settings.groups import Route, Source
+from distributary.ingest.settings.source.delta import VERSION_BITS, DeltaTables
+from distributary.ingest.source.contract import Channels, Reading, T
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.tables.handle import is_there, opened
+from distributary.ingest.tables.state import state_of
+
+_PLACE_OF_ALL = "delta"
+
+
+class Tables:
+    """The tables that a pipeline reads."""
+
+    holder = "Delta"
+
+    def __init__(self, given: DeltaTables, storage: StorageOptions) -> None:
+        """Nothing is asked yet."""
+        places = {topic: open_files(place, storage) for topic, place in given.topics().items()}
+        self.logs = {topic: TableLog(place, given.read == "changes") for topic, place in places.items()}
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+    def cluster_id(self) -> str:
+        """A table is itself by its own id, wherever it lies."""
+        return _PLACE_OF_ALL
+
+    def topic_ids(self) -> dict[str, str]:
+        """The id that each table was made with. Raises SetupError for one that is not there."""
+        found = {}
+        for topic, log in self.logs.items():
+            if not is_there(log.place):
+                raise SetupError(
+                    f"there is no Delta table in {log.place} (source.delta.paths); make it, or correct the path"
+                )
+            found[topic] = str(_handle(log.place).metadata().id)
+        return found
+
+    def was_away(self) -> bool:
+        """A place that does not answer is told of by whoever reads it."""
+        return False
+
+    def names(self) -> tuple[str, ...]:
+        """The last parts of the tables' paths."""
+        return tuple(self.logs)
+
+    def look(self) -> bool:
+        """No table comes by itself."""
+        return False
+
+    def is_found(self, topic: str) -> bool:
+        """None is."""
+        return False
+
+    def partitions(self) -> dict[str, Sequence[int]]:
+        """One of each."""
+        return dict.fromkeys(self.logs, (0,))
+
+    def beginning(self) -> Positions:
+        """The first version of each table. Raises ConfigError where its log has that no more: what it added would be left out."""
+        for topic, log in self.logs.items():
+            if (first := log.first()) > 0:
+                raise ConfigError(
+                    f"the log of {log.place} begins with version {first}: retention took those before, and their rows could not be told from "
+                    f"later ones. Write source.delta.starting_version: {first} to read topic {topic} from there on, without the rows of before"
+                )
+        return self.earliest_offsets()
+
+    def earliest_offsets(self) -> Positions:
+        """The first version that each log still has."""
+        return {topic: {0: log.first() << VERSION_BITS} for topic, log in self.logs.items()}
+
+    def end_offsets(self) -> Positions:
+        """Behind the newest version."""
+        return {topic: {0: log.behind_newest() << VERSION_BITS} for topic, log in self.logs.items()}
+
+    def ends(self) -> Positions:
+        """The same: what is in the log everybody sees."""
+        return self.end_offsets()
+
+    def offsets_from(self, milliseconds: int) -> Positions:
+        """The first version of each table that was committed at this time or later."""
+        found: Positions = {}
+        for topic, log in self.logs.items():
+            low, high = log.first(), log.behind_newest()
+            end = high
+            while low < high:
+                middle = (low + high) // 2
+                low, high = (low, middle) if log.millis(middle) >= milliseconds else (middle + 1, high)
+            if low < end:
+                found[topic] = {0: low << VERSION_BITS}
+        return found
+
+    def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
+        """How many rows are still to be read of each table."""
+        found: Positions = {}
+        for topic, log in self.logs.items():
+            begin = read.get(topic, {}).get(0, 0) >> VERSION_BITS
+            end = log.behind_newest() if ends is None else ends.get(topic, {}).get(0, 0) >> VERSION_BITS
+            found[topic] = {0: sum(map(log.rows, range(max(begin, log.first()), end)))}
+        return found
+
+    def columns(self, ends: Positions | None = None) -> str | None:
+        """The columns of all tables together, those of one name as the first has them, as of these ends, or of now."""
+        layouts = [
+            self.layout(topic, None if ends is None else ends[topic][0])
+            for topic in (self.logs if ends is None else ends)
+        ]
+        return struct_json(
+            pa.unify_schemas([_named_by_text(one) for one in layouts], promote_options="permissive")
+        )
+
+    def layout(self, topic: str, end: int | None = None) -> pa.Schema:
+        """A table's columns, as of before this offset, or of now."""
+        log = self.logs[topic]
+        version = log.behind_newest() - 1 if end is None else (end - 1) >> VERSION_BITS
+        handle = _handle(log.place)
+        if handle.version() != version:
+            with _told(log.place):
+                handle.load_as_version(version)
+        state = state_of(handle, log.place)
+        if state.properties.get("delta.columnMapping.mode", "none") != "none":
+            raise ConfigError(
+                f"{log.place} cannot be read as a source: its files have other names for its columns (column mapping), which only Spark's reader knows"
+            )
+        if not log.changes:
+            return state.layout
+        if CHANGE in state.layout.names:
+            raise ConfigError(f"{log.place} has a column {CHANGE} itself; write source.delta.read: appends")
+        return state.layout.append(pa.field(CHANGE, pa.string()))
+
+    def records(
+        self,
+        spark: SparkSession,
+        pipeline: str,
+        source: Source,
+        route: Route,
+        beside: Beside = NOTHING_BESIDE,
+    ) -> TableRecords:
+        """Their rows, as this session reads them."""
+        return TableRecords(spark, source, self)
+
+
+@dataclass(frozen=True, slots=True)
+class TableRecords:
+    """Rows of tables, as records."""
+
+    spark: SparkSession
+    source: Source
+    tables: Tables
+
+    @property
+    def streams(self) -> bool:
+        """Spark's own stream keeps its place in a checkpoint that is no part of a pipeline's."""
+        return False
+
+    def stream(self, batch_rows: int, starting_offsets: Positions, wait_seconds: float = 0.0) -> DataFrame:
+        """Never called."""
+        raise NotImplementedError
+
+    def range(self, offsets: Offsets) -> DataFrame:
+        """The rows of whole versions. Raises CheckpointMismatch where log or files have them no more."""
+        frames = [
+            self._of(topic, ranges[0])
+            for topic, ranges in offsets.items()
+            if 0 in ranges and ranges[0][0] < ranges[0][1]
+        ]
+        return reduce(DataFrame.unionAll, frames) if frames else no_records(self.spark)
+
+    def _of(self, topic: str, ends: tuple[int, int]) -> DataFrame:
+        log = self.tables.logs[topic]
+        first, behind = ends[0] >> VERSION_BITS, ((ends[1] - 1) >> VERSION_BITS) + 1
+        files = [file for version in range(first, behind) for file in log.files(version)]
+        for file, info in zip(
+            files, at_once(log.place, log.place.info, [one.name for one in files]), strict=True
+        ):
+            if info is None:
+                raise gone(log.place, file.name)
+        return records_of(self.spark, topic, log.place, files, self.tables.layout(topic, ends[1]), ends)
+
+    def next_range(self, read: Positions, ends: Positions, most: int) -> Offsets:
+        """Whole versions of each table, about so many rows together, and one version at the least."""
+        each = max(1, most // max(1, len(read)))
+        found: Offsets = {}
+        for topic, numbers in read.items():
+            begin, end = numbers[0], ends.get(topic, {}).get(0, numbers[0])
+            found[topic] = {0: (begin, self._reached(topic, begin, end, each))}
+        is_some = any(begin < end for ranges in found.values() for begin, end in ranges.values())
+        return found if is_some else {}
+
+    def _reached(self, topic: str, begin: int, end: int, most: int) -> int:
+        log, rows, at = self.tables.logs[topic], 0, begin
+        while at < end:
+            version = at >> VERSION_BITS
+            rows += log.rows(version)
+            if rows > most and at > begin:
+                break
+            at = min(end, (version + 1) << VERSION_BITS)
+        return at
+
+    def reading(self, place: Files) -> Reading:
+        """Reads ranges."""
+        return RangeByRange(self)
+
+    def is_unreadable(self, error: BaseException) -> bool:
+        """There is one way to read them."""
+        return False
+
+    def readable(self, offsets: Offsets) -> Offsets:
+        """All of it."""
+        return offsets
+
+    def warm_up(self, channels: Channels) -> None:
+        """Nothing needs to be loaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class RangeByRange:
+    """Batches of records that are read in one way."""
+
+    records: TableRecords
+
+    def range(self, offsets: Offsets) -> DataFrame:
+        """The records of a range of offsets."""
+        return self.records.range(offsets)
+
+    def through(self, records: DataFrame, offsets: Offsets, use: Callable[[DataFrame], T]) -> T:
+        """What `use` makes of them."""
+        return use(records)
+
+
+@contextmanager
+def open_tables(given: DeltaTables, storage: StorageOptions) -> Iterator[Tables]:
+    """The tables, until the block ends. Raises SetupError for one that is not there."""
+    tables = Tables(given, storage)
+    tables.topic_ids()
+    yield tables
+
+
+def _handle(place: Files) -> DeltaTable:
+    with _told(place):
+        return opened(place)
+
+
+@contextmanager
+def _told(place: Files) -> Iterator[None]:
+    try:
+        yield
+    except TableNotFoundError:
+        raise SetupError(
+            f"there is no Delta table in {place} (source.delta.paths); make it, or correct the path"
+        ) from None
+    except DeltaError as error:
+        why = " ".join(str(error).split())
+        raise CheckpointMismatch(f"{place} cannot be read as it was at a version: {why}") from None
+
+
+def _named_by_text(schema: pa.Schema) -> pa.Schema:
+    """The same with texts as the keys of maps, as JSON has them."""
+    return pa.schema([pa.field(one.name, _by_text(one.type)) for one in schema])
+
+
+def _by_text(dtype: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(dtype):
+        return pa.struct([pa.field(one.name, _by_text(one.type)) for one in dtype])
+    if pa.types.is_list(dtype):
+        return pa.list_(pa.field("element", _by_text(dtype.value_type)))
+    return pa.map_(pa.string(), _by_text(dtype.item_type)) if pa.types.is_map(dtype) else dtype

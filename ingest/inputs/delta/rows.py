@@ -1,0 +1,123 @@
+"""Rows of a Delta table as records: each is the JSON of its row, by Spark's own writer, from files that its workers read wherever they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from distributary.ingest.clustering.reading import alive, opened_in
+from distributary.ingest.inputs.delta.versions import BEFORE, CHANGE, TOLD_WITHIN, RowsFile
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.state_by_spark import spark_schema
+
+# With all that a table's times have, in words that name one moment.
+_AS_JSON = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "timeZone": "UTC",
+}
+
+# As Kafka calls a time that whoever keeps the records gave them.
+_LOG_APPEND_TIME = 1
+
+_AT_ONCE = 10_000
+
+_PLACED = pa.schema([("offset", pa.int64()), ("millis", pa.int64())])
+
+_DDL = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
+    "headers array<struct<key: string, value: binary>>"
+)
+
+
+def records_of(  # noqa: PLR0913, PLR0917 - one value each of what an extent is
+    spark: SparkSession,
+    topic: str,
+    place: Files,
+    files: Sequence[RowsFile],
+    columns: pa.Schema,
+    ends: tuple[int, int],
+) -> DataFrame:
+    """The rows of these files whose offsets lie between these ends, as records, with all the columns of Spark's Kafka source."""
+    tasks = max(1, min(len(files), spark.sparkContext.defaultParallelism))
+    portions = [list(files[number::tasks]) for number in range(tasks)]
+    numbers = spark.range(0, tasks, 1, tasks)
+    schema = spark_schema(pa.schema([*_PLACED, pa.field("row", pa.struct(list(columns)))]))
+    rows = numbers.mapInArrow(_reading(place, portions, columns, ends), schema)
+    return rows.select(
+        sql.lit(None).cast("binary").alias("key"),
+        sql.to_json("row", _AS_JSON).cast("binary").alias("value"),
+        sql.lit(topic).alias("topic"),
+        sql.lit(0).alias("partition"),
+        "offset",
+        sql.timestamp_millis("millis").alias("timestamp"),
+        sql.lit(_LOG_APPEND_TIME).alias("timestampType"),
+        sql.lit(None).cast("array<struct<key: string, value: binary>>").alias("headers"),
+    )
+
+
+def no_records(spark: SparkSession) -> DataFrame:
+    """None, with their columns."""
+    return spark.createDataFrame([], _DDL)
+
+
+def _reading(
+    place: Files, portions: Sequence[Sequence[RowsFile]], columns: pa.Schema, ends: tuple[int, int]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for file in portions[number]:
+                    yield from _rows(place, file, columns, ends)
+
+    return run
+
+
+def _rows(
+    place: Files, file: RowsFile, columns: pa.Schema, ends: tuple[int, int]
+) -> Iterator[pa.RecordBatch]:
+    sized = {"size": _size(place, file), **file.add}
+    for opened, marked in opened_in(place, [(file.name, sized)]):
+        for number, first, count in opened.groups():
+            table = opened.table(number, columns)
+            if file.change:
+                at = columns.get_field_index(CHANGE)
+                table = table.set_column(at, columns.field(at), pa.repeat(pa.scalar(file.change), count))
+            kept = _within(alive(marked, first, count), file.offset + first, ends)
+            if file.change == TOLD_WITHIN:
+                kept = _but_before(table, kept)
+            for begin in range(0, len(kept), _AT_ONCE):
+                some = kept[begin : begin + _AT_ONCE]
+                yield _placed(table.take(pa.array(some)), file, some + file.offset + first)
+
+
+def _within(there: Any, first: int, ends: tuple[int, int]) -> Any:
+    """Those of a file's rows that an extent has, whose first row has this offset."""
+    return there[(there + first >= ends[0]) & (there + first < ends[1])]
+
+
+def _but_before(table: pa.Table, kept: Any) -> Any:
+    """Those of rows that are not what one was before an update."""
+    before = pc.fill_null(pc.equal(table[CHANGE], BEFORE), False)
+    return kept[~before.to_numpy(zero_copy_only=False)[kept]]
+
+
+def _placed(rows: pa.Table, file: RowsFile, offsets: Any) -> pa.RecordBatch:
+    row = rows.combine_chunks().to_struct_array()
+    row = row.combine_chunks() if isinstance(row, pa.ChunkedArray) else row
+    millis = np.full(len(offsets), file.millis, np.int64)
+    schema = pa.schema([*_PLACED, pa.field("row", row.type)])
+    return pa.RecordBatch.from_arrays([pa.array(offsets, pa.int64()), pa.array(millis), row], schema=schema)
+
+
+def _size(place: Files, file: RowsFile) -> int:
+    if "size" in file.add:
+        return int(file.add["size"])
+    info = place.info(file.name)
+    return 0 if info is None else info.size

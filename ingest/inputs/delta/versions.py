@@ -1,0 +1,180 @@
+"""What the versions of a Delta table bring, read off its log: files with rows, in an order that never changes.
+
+An offset is the version, with 32 bits behind it for the row: files count in the order of the entry, rows in the order of the file.
+https://github.com/delta-io/delta/blob/master/PROTOCOL.md#change-metadata
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.log_paths import LOG, entry_version
+from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.merge.live_files import Action
+from distributary.ingest.settings.source.delta import VERSION_BITS
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.log import entry
+
+CHANGE = "_change_type"
+"""The column in which files of changes say what became of a row, and the field that records have it in."""
+
+INSERTED, DELETED = "insert", "delete"
+
+# What a row was before an update: its record would be one of a row that is no more.
+BEFORE = "update_preimage"
+
+TOLD_WITHIN = ""
+"""Of a file that says by a column what became of each row."""
+
+_ENTRIES_KEPT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFile:
+    """A file with rows of a version.
+
+    name     its path in the table
+    add      the action by which its reader finds its rows
+    offset   that of its first row
+    rows     how many it has, marked ones among them
+    millis   when the version was committed, in milliseconds since the epoch
+    change   what became of all of its rows, or that a column says it; None where only what is added is read
+    """
+
+    name: str
+    add: Action
+    offset: int
+    rows: int
+    millis: int
+    change: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableLog:
+    """The log of a table that is read as a stream. `changes`: whether deletes and updates are read, too."""
+
+    place: Files
+    changes: bool = False
+    _read: dict[int, tuple[Action, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    def first(self) -> int:
+        """The oldest version whose entry is still there."""
+        return min(self._versions(), default=0)
+
+    def behind_newest(self) -> int:
+        """The version that comes next."""
+        return max(self._versions(), default=-1) + 1
+
+    def _versions(self) -> list[int]:
+        found = map(entry_version, self.place.names(LOG))
+        return [version for version in found if version is not None]
+
+    def millis(self, version: int) -> int:
+        """When a version was committed."""
+        return _millis(self._entry(version))
+
+    def files(self, version: int) -> list[RowsFile]:
+        """The files with the rows that a version brings. Raises CheckpointMismatch for one that cannot be read."""
+        actions = self._entry(version)
+        at, millis, found = version << VERSION_BITS, _millis(actions), list[RowsFile]()
+        for name, action, change in self._told(version, actions):
+            rows = _rows(self.place, name, action)
+            found.append(RowsFile(name, action, at, rows, millis, change))
+            at += rows
+        return found
+
+    def rows(self, version: int) -> int:
+        """How many rows a version brings."""
+        return sum(file.rows for file in self.files(version))
+
+    def _entry(self, version: int) -> tuple[Action, ...]:
+        if version not in self._read:
+            if len(self._read) >= _ENTRIES_KEPT:
+                self._read.clear()
+            self._read[version] = _entry_of(self.place, version)
+        return self._read[version]
+
+    def _told(self, version: int, actions: Sequence[Action]) -> Iterator[tuple[str, Action, str | None]]:
+        adds = [action["add"] for action in actions if _is_change(action.get("add"))]
+        removes = [action["remove"] for action in actions if _is_change(action.get("remove"))]
+        feed = [action["cdc"] for action in actions if action.get("cdc") is not None]
+        if not self.changes:
+            self._require_appended(version, adds, removes)
+            yield from ((unquote(add["path"]), add, None) for add in adds)
+        elif feed:
+            yield from ((unquote(cdc["path"]), cdc, TOLD_WITHIN) for cdc in feed)
+        else:
+            self._require_whole(version, adds, removes)
+            for change, files in ((DELETED, removes), (INSERTED, adds)):
+                yield from ((unquote(file["path"]), file, change) for file in files)
+
+    def _require_appended(self, version: int, adds: Sequence[Action], removes: Sequence[Action]) -> None:
+        if removes or any("deletionVector" in add for add in adds):
+            raise CheckpointMismatch(
+                f"version {version} of {self.place} deletes or replaces rows, and only appended ones are read. To have what became of rows, "
+                "write `source: {delta: {read: changes}}`; to leave the version out, begin behind it with a new checkpoint: "
+                f"`starting_version: {version + 1}`, and `start: from_tables` is of no use then, so `start: again`"
+            )
+
+    def _require_whole(self, version: int, adds: Sequence[Action], removes: Sequence[Action]) -> None:
+        """Where no feed says which rows changed, whole files must have come or gone."""
+        if {remove["path"] for remove in removes} & {add["path"] for add in adds}:
+            raise CheckpointMismatch(
+                f"version {version} of {self.place} marks rows of files as gone, and the table keeps no change data feed that tells which. Turn "
+                "it on there, `delta.enableChangeDataFeed: true`, and begin behind this version with a new checkpoint: "
+                f"`starting_version: {version + 1}` and `start: again`"
+            )
+
+
+def _entry_of(place: Files, version: int) -> tuple[Action, ...]:
+    try:
+        return tuple(entry(place, version))
+    except FileNotFoundError:
+        raise CheckpointMismatch(
+            f"{place} has no entry of version {version} in its log any more: retention took it, or the table is another one by now. Begin "
+            "with the first version that is there, with a new checkpoint and `start: again`"
+        ) from None
+
+
+def _is_change(action: Mapping[str, Any] | None) -> bool:
+    return action is not None and bool(action.get("dataChange", True))
+
+
+def _millis(actions: Sequence[Action]) -> int:
+    info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    return int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
+
+
+def _rows(place: Files, name: str, action: Action) -> int:
+    """How many rows a file has, by its statistics, or by its own footer where there are none."""
+    stats = action.get("stats")
+    known = json.loads(stats).get("numRecords") if stats else None
+    if isinstance(known, int):
+        return known
+    try:
+        return DataColumns(place, name, _size(place, name, action)).rows
+    except FileNotFoundError:
+        raise gone(place, name) from None
+
+
+def _size(place: Files, name: str, action: Action) -> int:
+    size = action.get("size")
+    if size is None:
+        info = place.info(name)
+        if info is None:
+            raise gone(place, name)
+        size = info.size
+    return int(size)
+
+
+def gone(place: Files, name: str) -> CheckpointMismatch:
+    """What is said of a file that the log names and that is there no more."""
+    return CheckpointMismatch(
+        f"{place} has no file {name} any more, which its log has rows of in that were not read yet: VACUUM took it, with a retention that is "
+        "shorter than this pipeline was away. Begin behind it with a new checkpoint, `starting_version` and `start: again`"
+    )

@@ -1,0 +1,29 @@
+"""Which source the settings mean: the one place that knows all of them."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import AbstractContextManager
+
+from pyspark.sql import SparkSession
+
+from distributary.ingest.inputs.delta.channels import open_tables
+from distributary.ingest.inputs.from_kafka import open_kafka
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.source.contract import Channels, Tell
+
+
+def open_source(
+    settings: Settings,
+    spark: SparkSession | None = None,
+    stop: threading.Event | None = None,
+    tell: Tell | None = None,
+) -> AbstractContextManager[Channels]:
+    """The source that a pipeline reads, until the block ends; asked within the session's JVM where there is one and it helps.
+
+    With `tell` an outage is told of and waited for. Raises ConfigError for settings that do not work, and Stopped once `stop` is set
+    and there is no answer.
+    """
+    if settings.source.delta is not None:
+        return open_tables(settings.source.delta, settings.storage)
+    return open_kafka(settings.source, spark, stop, tell=tell)

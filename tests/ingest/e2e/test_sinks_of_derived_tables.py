@@ -1,0 +1,252 @@
+"""What goes out of derived tables, on the real broker and registry: held against the tables, whatever dies when."""
+
+from __future__ import annotations
+
+import json
+import signal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from deltalake import write_deltalake
+from pyspark.sql import functions as F
+from tests.ingest.e2e.pipeline_kit import PipelineKit
+
+from distributary.functions import from_avro, from_protobuf
+from distributary.ingest.derived.refresh import Refreshed, derive
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+
+class Topic:
+    """A compacted topic of one test, and what is in it."""
+
+    def __init__(self, kit: PipelineKit, name: str) -> None:
+        self.name, self._servers = f"{kit.topic}-{name}", kit.bootstrap_servers
+        made = NewTopic(
+            self.name, num_partitions=2, replication_factor=1, config={"cleanup.policy": "compact"}
+        )
+        admin = AdminClient({"bootstrap.servers": self._servers})
+        admin.create_topics([made])[self.name].result()
+
+    def records(self) -> list[tuple[bytes, bytes | None]]:
+        """All that readers of committed records see."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._servers,
+                "group.id": "tests",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_committed",
+            }
+        )
+        found, open_ends = list[tuple[bytes, bytes | None]](), {0, 1}
+        consumer.assign([TopicPartition(self.name, number, 0) for number in open_ends])
+        while open_ends:
+            message = consumer.poll(30)
+            assert message is not None
+            if message.error():
+                open_ends.discard(message.partition() or 0)
+            else:
+                found.append((bytes(message.key() or b""), message.value()))
+        consumer.close()
+        return found
+
+    def newest(self) -> dict[bytes, bytes | None]:
+        return {key: value for key, value in self.records() if value is not None or key}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What compaction leaves, as JSON."""
+        return [json.loads(value) for value in self.newest().values() if value is not None]
+
+
+def counts(kit: PipelineKit, topic: Topic, **more: Any) -> dict[str, Any]:
+    return {
+        "table": "gold_players",
+        "inputs": [kit.folder_of(0)],
+        "aggregate": {"by": ["gamer_id"], "columns": {"events": "count(*)", "newest": "max(kafka_offset)"}},
+        "sink": {"kafka": {"topic": topic.name, **more}},
+    }
+
+
+def one(done: list[Refreshed]) -> Refreshed:
+    (found,) = done
+    assert found.how != "failed", found.why
+    return found
+
+
+def table(kit: PipelineKit, name: str = "gold_players") -> list[dict[str, Any]]:
+    found = kit.rows(name)
+    shown = [column for column in found.column_names if not column.startswith("__")]
+    return sorted(found.select(shown).to_pylist(), key=str)
+
+
+def assert_same(kit: PipelineKit, topic: Topic) -> None:
+    assert sorted(topic.rows(), key=str) == table(kit)
+
+
+def test_a_topic_has_what_changed_and_no_more(kit: PipelineKit) -> None:
+    topic = Topic(kit, "players")
+    kit.configured(derive=[counts(kit, topic)])
+    kit.simulate(1, games=1)
+    kit.run()
+    assert_same(kit, topic)
+    players = len(table(kit))
+    assert len(topic.records()) == players
+    assert one(derive(kit.settings, kit.spark)).sent == {}
+    before = {row["gamer_id"]: row for row in table(kit)}
+    kit.simulate(1, games=1, events=5)
+    kit.run()
+    assert_same(kit, topic)
+    changed = [row for row in table(kit) if before.get(row["gamer_id"]) != row]
+    assert 0 < len(changed) < players
+    assert len(topic.records()) == players + len(changed)
+    # Where somebody asks for all of it again, all of it is sent.
+    assert one(derive(kit.settings, kit.spark, whole=True)).sent == {"kafka": len(table(kit))}
+    assert_same(kit, topic)
+
+
+def test_rows_that_went_are_records_without_a_value(kit: PipelineKit) -> None:
+    topic = Topic(kit, "some")
+    rule: dict[str, Any] = {
+        "table": "gold_some",
+        "inputs": [kit.folder_of(0)],
+        "sql": f"FROM {kit.folder_of(0)} SELECT kafka_partition AS p, kafka_offset AS o, device WHERE kafka_offset < 9",
+        "sink": {"kafka": {"topic": topic.name, "keys": ["p", "o"]}},
+    }
+    kit.simulate(1, games=1)
+    kit.run()
+    kit.configured(derive=[rule])
+    first = one(derive(kit.settings, kit.spark))
+    assert first.sent["kafka"] == first.rows
+    kit.configured(derive=[{**rule, "sql": rule["sql"].replace("< 9", "< 4")}])
+    again = one(derive(kit.settings, kit.spark))
+    assert sorted(topic.rows(), key=str) == table(kit, "gold_some")
+    assert again.sent["kafka"] == (first.rows or 0) - (again.rows or 0)
+    assert sum(value is None for value in topic.newest().values()) == again.sent["kafka"]
+
+
+@pytest.mark.checkpoint_folder
+def test_a_crash_between_topic_and_mark_sends_the_same_once_more(kit: PipelineKit) -> None:
+    topic = Topic(kit, "players")
+    kit.configured(derive=[counts(kit, topic)])
+    kit.simulate(1, games=1)
+    killed = kit.run_apart("after_sending=kill")
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    players = len(table(kit))
+    assert len(topic.records()) == players
+    assert one(derive(kit.settings, kit.spark)).sent == {"kafka": players}
+    assert len(topic.records()) == 2 * players
+    assert_same(kit, topic)
+    assert one(derive(kit.settings, kit.spark)).sent == {}
+
+
+@pytest.mark.parametrize(("name", "read"), [("avro", from_avro), ("protobuf", from_protobuf)])
+def test_rows_with_a_schema_are_read_again_as_the_table_has_them(
+    kit: PipelineKit, name: str, read: Any
+) -> None:
+    topic = Topic(kit, name)
+    kit.configured(derive=[counts(kit, topic, format=name)])
+    kit.simulate(1, games=1)
+    kit.run()
+    options = {
+        "schema.registry.subject": f"{topic.name}-value",
+        "schema.registry.address": str(kit.settings.registry.url),
+    }
+    sent = kit.spark.createDataFrame(list(topic.newest().items()), "key binary, value binary")
+    found = sent.select(read(F.col("value"), options=options).alias("row")).select("row.*").collect()
+    assert sorted((row.asDict() for row in found), key=str) == table(kit)
+
+
+def test_what_no_topic_can_have_is_told_and_the_table_is_made(kit: PipelineKit) -> None:
+    topic = Topic(kit, "twice")
+    twice = {
+        "table": "gold_twice",
+        "inputs": [kit.folder_of(0)],
+        "sql": f"FROM {kit.folder_of(0)} SELECT 1 AS one, kafka_offset AS o",
+        "sink": {"kafka": {"topic": topic.name, "keys": ["one"]}},
+    }
+    nowhere = {
+        **twice,
+        "table": "gold_nowhere",
+        "sink": {"kafka": {"topic": "nobody-made-it", "keys": ["o"]}},
+    }
+    kit.simulate(1, games=1)
+    kit.run()
+    kit.configured(derive=[twice, nowhere])
+    done = derive(kit.settings, kit.spark)
+    assert [found.how for found in done] == ["failed", "failed"]
+    assert "several rows have the same one" in done[0].why
+    assert "topic nobody-made-it is not there; make it" in done[1].why
+    assert kit.rows("gold_twice").num_rows == kit.rows(kit.folder_of(0)).num_rows
+    assert topic.records() == []
+
+
+@pytest.mark.folder
+def test_files_have_each_version_whole_and_a_repeat_writes_nothing(kit: PipelineKit) -> None:
+    out = kit.folder / "out"
+    rule = {**counts(kit, Topic(kit, "unused")), "sink": {"files": {"path": str(out)}}}
+    kit.configured(derive=[rule])
+    kit.simulate(1, games=1)
+    kit.run()
+    first = sorted((out / "gold_players").iterdir())
+    assert first
+    found = pa.concat_tables(pyarrow.parquet.read_table(one) for one in first)
+    assert sorted(found.to_pylist(), key=str) == table(kit)
+    assert one(derive(kit.settings, kit.spark)).sent == {}
+    first[0].unlink()
+    assert one(derive(kit.settings, kit.spark)).sent == {"files": 1}
+    kit.simulate(1, games=1, events=5)
+    kit.run()
+    later = sorted(set((out / "gold_players").iterdir()) - set(first))
+    assert min(later).name > max(first).name
+    found = pa.concat_tables(pyarrow.parquet.read_table(one) for one in later)
+    assert sorted(found.to_pylist(), key=str) == table(kit)
+
+
+@pytest.mark.folder
+def test_a_table_that_is_looked_up_in_counts_as_it_is_and_has_all_made_again_when_it_changes(
+    kit: PipelineKit,
+) -> None:
+    kit.simulate(1, games=1)
+    kit.run()
+    devices = sorted(set(kit.rows(kit.folder_of(0))["device"].to_pylist()))
+    csv, delta = kit.folder / "devices.csv", kit.folder / "devices"
+    csv.write_text("device,code\n" + "".join(f'"{name}",0{place}\n' for place, name in enumerate(devices)))
+    write_deltalake(str(delta), pa.table({"device": devices, "kind": ["old"] * len(devices)}))
+    rule: dict[str, Any] = {
+        "table": "gold_devices",
+        "inputs": [kit.folder_of(0)],
+        "static": {"codes": {"path": str(csv)}, "kinds": {"path": str(delta)}},
+        "sql": f"FROM {kit.folder_of(0)} JOIN codes USING (device) JOIN kinds USING (device) "
+        "SELECT device, code, kind, count(*) AS n GROUP BY ALL",
+    }
+    kit.configured(derive=[rule])
+    assert one(derive(kit.settings, kit.spark)).how == "made"
+    assert {row["code"] for row in table(kit, "gold_devices")} == {f"0{n}" for n in range(len(devices))}
+    assert one(derive(kit.settings, kit.spark)).how == "current"
+    csv.write_text(csv.read_text().replace(",0", ",1"))
+    assert one(derive(kit.settings, kit.spark)).how == "made"
+    assert {row["code"] for row in table(kit, "gold_devices")} == {f"1{n}" for n in range(len(devices))}
+    write_deltalake(
+        str(delta), pa.table({"device": devices, "kind": ["new"] * len(devices)}), mode="overwrite"
+    )
+    assert one(derive(kit.settings, kit.spark)).how == "made"
+    assert {row["kind"] for row in table(kit, "gold_devices")} == {"new"}
+    pyarrow.parquet.write_table(
+        pa.table({"device": devices, "code": [7] * len(devices)}), kit.folder / "d.parquet"
+    )
+    rule["static"]["codes"] = {"path": str(kit.folder / "d.parquet")}
+    kit.configured(derive=[rule])
+    assert one(derive(kit.settings, kit.spark)).how == "made"
+    assert {row["code"] for row in table(kit, "gold_devices")} == {7}
+    csv.unlink()
+    rule["static"]["codes"] = {"path": str(csv)}
+    kit.configured(derive=[rule])
+    (failed,) = derive(kit.settings, kit.spark)
+    assert (failed.how, "there is no file" in failed.why) == ("failed", True)

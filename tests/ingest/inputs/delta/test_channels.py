@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from distributary.codecs.base import load_codec
+from distributary.errors import CheckpointMismatch, ConfigError, SetupError
+from distributary.ingest.inputs.delta.channels import TableRecords, Tables, open_tables
+from distributary.ingest.kafka.offsets import Offsets
+from distributary.ingest.settings.groups import Route, Source
+from distributary.ingest.storage.options import StorageOptions
+from distributary.registry.base import Schema
+
+pytestmark = pytest.mark.spark
+
+
+def tables(*places: Path, **more: Any) -> tuple[Tables, Source]:
+    source = Source.model_validate({"delta": {"paths": [str(place) for place in places], **more}})
+    assert source.delta is not None
+    with open_tables(source.delta, StorageOptions()) as opened:
+        return opened, source
+
+
+def reader(spark: SparkSession, *places: Path, **more: Any) -> TableRecords:
+    opened, source = tables(*places, **more)
+    return opened.records(spark, "gold", source, Route(by="topic"))
+
+
+def values(records: TableRecords, offsets: Offsets) -> dict[int, Any]:
+    rows = records.range(offsets).collect()
+    return {row["offset"]: json.loads(bytes(row["value"])) for row in rows}
+
+
+def versions(topic: str, first: int, behind: int) -> Offsets:
+    return {topic: {0: (first << 32, behind << 32)}}
+
+
+def make(place: Path, count: int, **more: Any) -> None:
+    write_deltalake(str(place), pa.table({"a": pa.array(range(count), pa.int64())}), mode="append", **more)
+
+
+def test_rows_keep_their_values_and_types_on_their_way_as_json(tmp_path: Path, spark: SparkSession) -> None:
+    moment = datetime(2026, 11, 28, 1, 2, 3, 456789, timezone.utc)
+    row: Mapping[str, tuple[pa.DataType, Any]] = {
+        "whole": (pa.int64(), 2**63 - 1),
+        "small": (pa.int8(), -3),
+        "price": (pa.decimal128(38, 10), Decimal("1234567890123456789012345678.0123456789")),
+        "raw": (pa.binary(), b"\x00\xff"),
+        "at": (pa.timestamp("us", "UTC"), moment),
+        "local": (pa.timestamp("us"), moment.replace(tzinfo=None)),
+        "day": (pa.date32(), date(1969, 12, 31)),
+        "text": (pa.string(), 'é "quoted" \U0001f3ae\n'),
+        "ratio": (pa.float64(), -1e-300),
+        "none": (pa.int32(), None),
+        "inner": (pa.struct([("x", pa.float32()), ("when", pa.date32())]), {"x": 1.5, "when": date(2026, 1, 1)}),
+        "list": (pa.list_(pa.int16()), [1, None, 3]),
+        "by_name": (pa.map_(pa.string(), pa.decimal128(5, 2)), [("a", Decimal("1.50"))]),
+    }  # fmt: skip
+    table = pa.table({name: pa.array([value], dtype) for name, (dtype, value) in row.items()})
+    write_deltalake(str(tmp_path / "t"), table)
+    records = reader(spark, tmp_path / "t")
+    told = records.tables.columns()
+    assert told is not None
+    decode = load_codec("json").reader(Schema(0, "STRUCT", told), ())
+    payloads = [bytes(one["value"]) for one in records.range(versions("t", 0, 1)).collect()]
+    decoded = decode.decode(pa.array(payloads, pa.binary()))
+    assert not decoded.failures
+    assert decoded.rescued is None or decoded.rescued.null_count == 1
+    assert decoded.rows.to_pylist() == [{name: value for name, (_, value) in row.items()}]
+
+
+def test_numbers_that_are_none_arrive_as_what_they_are(tmp_path: Path, spark: SparkSession) -> None:
+    write_deltalake(str(tmp_path / "t"), pa.table({"f": [math.inf, -math.inf, math.nan]}))
+    records = reader(spark, tmp_path / "t")
+    told = records.tables.columns()
+    assert told is not None
+    payloads = [bytes(one["value"]) for one in records.range(versions("t", 0, 1)).collect()]
+    found = load_codec("json").reader(Schema(0, "STRUCT", told), ()).decode(pa.array(payloads, pa.binary()))
+    assert str(found.rows["f"].to_pylist()) == "[inf, -inf, nan]"
+
+
+def test_the_place_of_a_row_is_its_version_and_its_number_in_it(tmp_path: Path, spark: SparkSession) -> None:
+    make(tmp_path / "t", 3)
+    make(tmp_path / "t", 2)
+    assert values(reader(spark, tmp_path / "t"), versions("t", 0, 2)) == {
+        0: {"a": 0},
+        1: {"a": 1},
+        2: {"a": 2},
+        1 << 32: {"a": 0},
+        (1 << 32) + 1: {"a": 1},
+    }
+
+
+def test_a_partitions_value_is_in_each_of_its_rows(tmp_path: Path, spark: SparkSession) -> None:
+    table = pa.table({"day": pa.array([date(2026, 1, 1), date(2026, 1, 2)]), "a": [1, 2]})
+    write_deltalake(str(tmp_path / "t"), table, partition_by=["day"])
+    found = values(reader(spark, tmp_path / "t"), versions("t", 0, 1))
+    assert sorted(found.values(), key=str) == [{"day": "2026-01-01", "a": 1}, {"day": "2026-01-02", "a": 2}]
+
+
+def test_rows_that_only_moved_into_other_files_are_not_read_again(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    place = tmp_path / "t"
+    make(place, 3)
+    make(place, 2)
+    DeltaTable(str(place)).optimize.compact()
+    assert DeltaTable(str(place)).version() == 2
+    records = reader(spark, place)
+    assert values(records, versions("t", 2, 3)) == {}
+    assert records.tables.lag({"t": {0: 2 << 32}}) == {"t": {0: 0}}
+
+
+def test_deleted_rows_are_refused_by_the_name_of_their_version(tmp_path: Path, spark: SparkSession) -> None:
+    place = tmp_path / "t"
+    make(place, 3)
+    DeltaTable(str(place)).delete("a = 1")
+    with pytest.raises(
+        CheckpointMismatch, match=rf"version 1 of {place} deletes or replaces rows.*read: changes"
+    ):
+        reader(spark, place).range(versions("t", 1, 2))
+
+
+def test_changes_are_read_by_the_tables_own_feed(tmp_path: Path, spark: SparkSession) -> None:
+    place = tmp_path / "t"
+    make(place, 3, configuration={"delta.enableChangeDataFeed": "true"})
+    DeltaTable(str(place)).delete("a = 1")
+    DeltaTable(str(place)).update(predicate="a = 2", updates={"a": "20"})
+    records = reader(spark, place, read="changes")
+    found = [
+        (offset >> 32, row["_change_type"], row["a"])
+        for offset, row in values(records, versions("t", 0, 3)).items()
+    ]
+    assert sorted(found) == [
+        (0, "insert", 0),
+        (0, "insert", 1),
+        (0, "insert", 2),
+        (1, "delete", 1),
+        (2, "update_postimage", 20),
+    ]
+
+
+def test_without_a_feed_whole_files_that_come_and_go_are_inserted_and_deleted(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    place = tmp_path / "t"
+    make(place, 1)
+    write_deltalake(str(place), pa.table({"a": pa.array([7], pa.int64())}), mode="overwrite")
+    records = reader(spark, place, read="changes")
+    found = [(row["_change_type"], row["a"]) for row in values(records, versions("t", 1, 2)).values()]
+    assert sorted(found) == [("delete", 0), ("insert", 7)]
+
+
+def test_a_file_that_vacuum_took_is_told_by_its_name(tmp_path: Path, spark: SparkSession) -> None:
+    place = tmp_path / "t"
+    make(place, 1)
+    (file,) = place.glob("*.parquet")
+    file.unlink()
+    with pytest.raises(CheckpointMismatch, match=rf"no file {file.name} any more.*VACUUM"):
+        reader(spark, place).range(versions("t", 0, 1))
+
+
+def test_versions_that_retention_took_are_told_by_their_numbers(tmp_path: Path, spark: SparkSession) -> None:
+    place = tmp_path / "t"
+    make(place, 1)
+    make(place, 1)
+    DeltaTable(str(place)).create_checkpoint()
+    (place / "_delta_log" / f"{0:020d}.json").unlink()
+    records = reader(spark, place)
+    assert records.tables.earliest_offsets() == {"t": {0: 1 << 32}}
+    with pytest.raises(ConfigError, match=r"begins with version 1.*starting_version: 1 to read topic t"):
+        records.tables.beginning()
+    with pytest.raises(CheckpointMismatch, match=r"no entry of version 0 in its log any more"):
+        records.range(versions("t", 0, 1))
+
+
+def test_columns_are_those_of_all_tables_together_as_of_a_version(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    make(tmp_path / "t", 1)
+    write_deltalake(str(tmp_path / "t"), pa.table({"a": [1], "b": ["x"]}), mode="append", schema_mode="merge")
+    make(tmp_path / "u", 1)
+    opened, _ = tables(tmp_path / "t", tmp_path / "u")
+
+    def names(text: str | None) -> list[str]:
+        return [field["name"] for field in json.loads(text or "{}")["fields"]]
+
+    assert names(opened.columns()) == ["a", "b"]
+    assert names(opened.columns({"t": {0: 1 << 32}, "u": {0: 1 << 32}})) == ["a"]
+
+
+def test_what_is_no_table_is_told_by_its_place(tmp_path: Path) -> None:
+    with pytest.raises(SetupError, match=rf"there is no Delta table in {tmp_path}/none"):
+        tables(tmp_path / "none")

@@ -1,0 +1,225 @@
+"""What every source answers: the same tests for each of them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
+
+from distributary.ingest.inputs.opening import open_source
+from distributary.ingest.kafka.offsets import Offsets, Positions
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.source.contract import Channels, Records
+from distributary.producer_sim.stack.local import LocalStack
+
+pytestmark = [pytest.mark.spark, pytest.mark.stack]
+
+_COLUMNS = {"key", "value", "topic", "partition", "offset", "timestamp", "timestampType"}
+
+
+@dataclass
+class World:
+    """A source with something to read.
+
+    settings  of a pipeline that reads it
+    send      puts so many records into it
+    remake    makes it anew, empty
+    """
+
+    settings: Settings
+    send: Callable[[int], None]
+    remake: Callable[[], None]
+
+
+def settings_of(folder: Path, **source: Any) -> Settings:
+    given: dict[str, Any] = {
+        "name": "contract",
+        "source": source,
+        "decode": {"format": "json"},
+        "route": {"by": "topic"},
+        "sink": {"root": "./lake"},
+    }
+    return Settings.from_dict(given, folder)
+
+
+def of_kafka(folder: Path, stack: LocalStack) -> World:
+    servers, topic = {"bootstrap.servers": stack.bootstrap_servers}, f"contract-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient(servers)
+
+    def make() -> None:
+        admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
+
+    def send(count: int) -> None:
+        producer = Producer(servers)
+        for number in range(count):
+            producer.produce(topic, b'{"a": 1}', partition=number % 2)
+        assert producer.flush(30) == 0
+
+    def remake() -> None:
+        admin.delete_topics([topic])[topic].result(30)
+        made = False
+        while not made:
+            try:
+                make()
+                made = True
+            except Exception as error:  # noqa: BLE001 it is gone only a moment later
+                assert "TOPIC_ALREADY_EXISTS" in str(error)
+
+    make()
+    return World(settings_of(folder, kafka=servers, topics=[topic]), send, remake)
+
+
+def of_delta(folder: Path, _: LocalStack) -> World:
+    place = folder / "table"
+    columns = pa.schema([("a", pa.int64())])
+
+    def make() -> None:
+        DeltaTable.create(str(place), columns)
+
+    def send(count: int) -> None:
+        write_deltalake(str(place), pa.table({"a": list(range(count))}, schema=columns), mode="append")
+
+    def remake() -> None:
+        place.rename(folder / f"old-{uuid.uuid4().hex[:8]}")
+        make()
+
+    make()
+    return World(settings_of(folder, delta={"paths": str(place)}), send, remake)
+
+
+@pytest.fixture(params=[of_kafka, of_delta], ids=["kafka", "delta"])
+def world(request: pytest.FixtureRequest, tmp_path: Path, stack: LocalStack) -> World:
+    made: World = request.param(tmp_path, stack)
+    return made
+
+
+@pytest.fixture
+def source(world: World, spark: SparkSession) -> Iterator[Channels]:
+    with open_source(world.settings, spark) as channels:
+        yield channels
+
+
+def reader(channels: Channels, world: World, spark: SparkSession) -> Records:
+    return channels.records(spark, "contract", world.settings.source, world.settings.route)
+
+
+def whole(channels: Channels) -> Offsets:
+    first, last = channels.earliest_offsets(), channels.end_offsets()
+    return {
+        topic: {number: (first[topic][number], end) for number, end in numbers.items()}
+        for topic, numbers in last.items()
+    }
+
+
+def places(records: Records, offsets: Offsets) -> list[tuple[str, int, int, bytes]]:
+    found = records.range(offsets).collect()
+    return sorted((row["topic"], row["partition"], row["offset"], bytes(row["value"])) for row in found)
+
+
+def behind(positions: Positions, offsets: Offsets) -> Positions:
+    found = {topic: dict(numbers) for topic, numbers in positions.items()}
+    for topic, ranges in offsets.items():
+        for number, (begin, end) in ranges.items():
+            assert begin == found[topic][number], "an extent begins where the one before ends"
+            found[topic][number] = end
+    return found
+
+
+def test_the_records_of_an_extent_are_the_same_whenever_they_are_asked_for(
+    world: World, source: Channels, spark: SparkSession
+) -> None:
+    world.send(5)
+    records = reader(source, world, spark)
+    extent = whole(source)
+    before = places(records, extent)
+    assert len(before) == len({place[:3] for place in before}) == 5
+    assert all(
+        extent[topic][partition][0] <= offset < extent[topic][partition][1]
+        for topic, partition, offset, _ in before
+    )
+    world.send(3)
+    assert places(records, extent) == before
+    with open_source(world.settings, spark) as again:
+        assert places(reader(again, world, spark), extent) == before
+
+
+def test_records_have_the_columns_of_sparks_kafka_source(
+    world: World, source: Channels, spark: SparkSession
+) -> None:
+    world.send(1)
+    frame = reader(source, world, spark).range(whole(source))
+    assert set(frame.columns) - {"headers"} == _COLUMNS
+    (row,) = frame.collect()
+    assert row["timestamp"] is not None
+    types = dict(frame.dtypes)
+    assert (types["value"], types["offset"], types["partition"]) == ("binary", "bigint", "int")
+
+
+def test_extents_join_without_a_gap_and_come_to_the_end(
+    world: World, source: Channels, spark: SparkSession
+) -> None:
+    for count in (3, 4, 2):
+        world.send(count)
+    records, read, ends = reader(source, world, spark), source.beginning(), source.end_offsets()
+    found: list[tuple[str, int, int, bytes]] = []
+    extents = 0
+    while offsets := records.next_range(read, ends, 4):
+        read = behind(read, offsets)
+        found += places(records, offsets)
+        extents += 1
+        assert extents < 20
+    assert read == ends
+    assert extents > 1
+    assert sorted(found) == places(records, whole(source))
+    assert len(found) == 9
+
+
+def test_what_waits_is_counted_and_nothing_waits_where_all_is_read(world: World, source: Channels) -> None:
+    world.send(4)
+    begin = source.beginning()
+    assert sum(count for numbers in source.lag(begin).values() for count in numbers.values()) == 4
+    middle = source.end_offsets()
+    world.send(3)
+    assert sum(count for numbers in source.lag(begin, middle).values() for count in numbers.values()) == 4
+    assert sum(count for numbers in source.lag(middle).values() for count in numbers.values()) == 3
+    end = source.end_offsets()
+    assert sum(count for numbers in source.lag(end).values() for count in numbers.values()) == 0
+
+
+def test_a_source_without_records_is_read_to_its_end(
+    world: World, source: Channels, spark: SparkSession
+) -> None:
+    records = reader(source, world, spark)
+    assert places(records, whole(source)) == []
+    end = source.end_offsets()
+    assert records.next_range(end, end, 10) == {}
+
+
+def test_a_topic_that_is_made_anew_has_another_id(
+    world: World, source: Channels, spark: SparkSession
+) -> None:
+    before = source.topic_ids()
+    assert set(before) == set(source.names()) == set(source.partitions())
+    assert before == source.topic_ids()
+    world.remake()
+    with open_source(world.settings, spark) as again:
+        after = again.topic_ids()
+        assert again.cluster_id() == source.cluster_id()
+    assert set(after) == set(before)
+    assert all(after[name] != before[name] for name in before)
+
+
+def test_records_are_found_by_their_time(world: World, source: Channels) -> None:
+    world.send(2)
+    assert source.offsets_from(0)
+    late = source.offsets_from(4_102_444_800_000)  # 2100
+    assert not any(numbers for numbers in late.values())
