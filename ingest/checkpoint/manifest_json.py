@@ -103,7 +103,7 @@ def of_table(value: Mapping[str, Any], folder: str) -> Manifest:
             "pins": {"schemas": [], "settings": value["pins"]["settings"], "decisions": {}},
             "entities": {entity: of for entity, of in value["entities"].items() if of == folder},
             "counts": {**value["counts"], "rows": {}, "expected": {}},
-            "met": {},
+            "met": None,
         }
     )
 
