@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from deltalake.exceptions import DeltaError
 
-from distributary.ingest.log_paths import LOG, entry_path
+from distributary.ingest.log_paths import LOG, entry_path, entry_version
 from distributary.ingest.settings.table_properties import interval_seconds
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import temporary_files
@@ -183,7 +183,7 @@ def _older(files: Iterable[_LogFile], newest: int, kept: float) -> list[_LogFile
     time, and the last of them for nothing. One that is newer than what came behind it, as from a clock that went ahead for a while, is as old as that.
     """
     there = [file for file in files if file[0] <= newest]
-    if not any(version == newest and kind == "json" for version, kind, _ in there):
+    if not any(entry_version(info.name) == newest for *_, info in there):
         return []
     longest = max(kept / _STEPS, _LEAST_SECONDS * 1000)
     age, next_one, was_cut = 0.0, float(there[-1][2].modified), False
