@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
@@ -20,8 +20,8 @@ from distributary.errors import CheckpointMismatch, CommitImpossible, PipelineEr
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
-from distributary.ingest.checkpoint.manifest import BatchPins, Manifest
-from distributary.ingest.checkpoint.manifests import finished_manifest
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifests import finished_table
 from distributary.ingest.columns.widening import widenings
 from distributary.ingest.commit_log.entries import Standing
 from distributary.ingest.commit_log.reading import CommitLog
@@ -142,7 +142,7 @@ class RunsParkedTables:
         self._pinned = {key: found for key, found in self._pinned.items() if key in parked.items()}
         for key in parked.items():
             if key not in self._pinned:
-                last = finished_manifest(self.checkpoint.log, key[1])[0].table(key[0])
+                last = finished_table(self.checkpoint.log, key[1], key[0])[0].table(key[0])
                 by = last.partitions if last.files else before.get(key[0]) or self._partitions(key[0])
                 self._pinned[key] = PinnedTable(names[key[0]], last.layout, frozenset(by), by)
         return {folder: found for (folder, _), found in self._pinned.items()}
@@ -150,7 +150,7 @@ class RunsParkedTables:
     def _partitions(self, folder: str) -> tuple[str, ...]:
         """What a parked table is partitioned by, which files tell that wait: a batch of deletes alone has none."""
         for number in reversed(self.writer.so_far.parked[folder]):
-            waits = finished_manifest(self.checkpoint.log, number)[0].table(folder)
+            waits = finished_table(self.checkpoint.log, number, folder)[0].table(folder)
             if waits.files:
                 return waits.partitions
         # Where none waits that tells it, what is there now, if that is a table.
@@ -213,15 +213,14 @@ def brought_in(
     numbers = [number for number in waiting.numbers if not finisher.leaves_out(number, waiting.folder)]
     if not numbers:
         return
-    found = [_of_table(waiting, number) for number in numbers]
-    newest = tables.newest_batch(waiting.folder, found[0][0].table(waiting.folder).app_id)
+    # One after the other: a table that still cannot take the first of a thousand has nobody read the others.
+    first = finished_table(waiting.log, numbers[0], waiting.folder)[0].table(waiting.folder)
+    newest = tables.newest_batch(waiting.folder, first.app_id)
     # A run that died amid this left some in; the newest of them is held against the batch once more.
     behind = 0 if newest is None or newest not in numbers else numbers.index(newest)
-    last = found[-1][0].table(waiting.folder)
+    last = finished_table(waiting.log, numbers[-1], waiting.folder)[0].table(waiting.folder)
     # What the batches brought while the table was left alone.
-    wider = spark is not None and any(
-        widenings(found[0][0].table(waiting.folder).layout.columns, last.layout.columns)
-    )
+    wider = spark is not None and any(widenings(first.layout.columns, last.layout.columns))
     schema, rule = table_schema(columns, last.layout), finisher.rule_of(last)
 
     def evolved(folder: str, wanted: pa.Schema) -> None:
@@ -233,25 +232,16 @@ def brought_in(
     if rule is not None and rule.deletes is not None:
         # So with what remembers its deletes, and with each record what a history has.
         folder, remembered = memory_folder(waiting.folder), memory_schema(rule, schema)
-        parked_at = finished_manifest(waiting.log, waiting.numbers[0])[0].table(waiting.folder)
+        parked_at = finished_table(waiting.log, waiting.numbers[0], waiting.folder)[0].table(waiting.folder)
         if parked_at.merging is not None and parked_at.merging.deletes is not None:
             evolved(folder, remembered)
         else:
             # It began meanwhile; one that was there and is gone knew of others.
             create(tables.place(folder), remembered, {REMEMBERS_PROPERTY: waiting.folder})
             tables.changed(folder)
-    for manifest, before in found[behind:]:
+    for number in numbers[behind:]:
+        manifest, before = finished_table(waiting.log, number, waiting.folder)
         finisher.bring_in(manifest, waiting.folder, spark, before)
-
-
-def _of_table(waiting: Waiting, number: int) -> tuple[Manifest, int]:
-    """What a batch says of the table, and the newest batch before it: a thousand of a thousand tables each would take gigabytes."""
-    manifest, before = finished_manifest(waiting.log, number)
-    entities = {entity: folder for entity, folder in manifest.entities.items() if folder == waiting.folder}
-    own = replace(
-        manifest, tables=(manifest.table(waiting.folder),), entities=entities, met={}, pins=BatchPins()
-    )
-    return replace(own, counts=replace(own.counts, rows={})), before
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,6 +76,16 @@ def finished_manifest(log: CommitLog, number: int) -> tuple[Manifest, int]:
     return with_rewritten(manifest_of(batch, log), rewritten, log), batch.before
 
 
+def finished_table(log: CommitLog, number: int, folder: str) -> tuple[Manifest, int]:
+    """The same as far as it is about one table, by its folder, which costs little of it. Raises CheckpointMismatch for an entry that was edited."""
+    batch, rewritten = log.as_finished(number)
+    where = f"{log.url}/{entry_path(number)}"
+    with undamaged(where):
+        require_readable(f"the manifest in {where}", batch.decided["format"], manifest_json.FORMAT)
+        manifest = manifest_json.of_table(batch.decided, folder)
+    return with_rewritten(manifest, rewritten, log), batch.before
+
+
 def names_of(unsettled: Unsettled, log: CommitLog) -> frozenset[str]:
     """The names of all files that are to stay of those that a start has to look through: of lost ones that were written again the new ones."""
     names: set[str] = set()

@@ -90,7 +90,7 @@ def checkpoint_of(place: Files, version: int, *, hinted: bool = True) -> tuple[i
 
     `hinted` asks for names only from where the log says that its newest one is.
     """
-    names = list(place.names(LOG, after=_hint(place) if hinted else ""))
+    names = list(place.names(LOG, after=_hint(place, version) if hinted else ""))
     found: dict[int, list[str]] = {}
     for name in names:
         if (one := _CHECKPOINT.fullmatch(name)) and int(one[1]) <= version:
@@ -101,10 +101,11 @@ def checkpoint_of(place: Files, version: int, *, hinted: bool = True) -> tuple[i
     return -1, []
 
 
-def _hint(place: Files) -> str:
-    """What the names before the newest checkpoint's come before, as the log says."""
+def _hint(place: Files, version: int) -> str:
+    """What the names before the newest checkpoint's come before, as the log says; of one that is behind a version it tells nothing."""
     try:
-        return f"{int(json.loads(place.read(_LAST))['version']):020d}"
+        told = int(json.loads(place.read(_LAST))["version"])
+        return f"{told:020d}" if told <= version else ""
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return ""
 

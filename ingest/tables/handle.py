@@ -7,24 +7,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from distributary.ingest.log_paths import LOG
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
-from distributary.ingest.tables.log import is_version
+from distributary.ingest.tables.log import is_version, last_checkpoint, newest_version
 from distributary.values import without_logins
 
 _ARROW = re.compile(r"(?:\x1b\[\d+m)?\u21b3(?:\x1b\[0m)?")
 
 
 def opened(table: At) -> DeltaTable:
-    """The table as it is now.
+    """The table as it is now, whatever its log says of a checkpoint that is not there yet: that is a hint, and may be wrong.
 
-    Raises TableNotFoundError, other DeltaErrors where delta-rs cannot open it, and OSError where the place does not answer.
+    https://github.com/delta-io/delta/blob/master/PROTOCOL.md#last-checkpoint-file Raises TableNotFoundError, other DeltaErrors where delta-rs cannot open it, and OSError where the place does not answer.
     """
     files = files_at(table)
     with told(files):
-        return DeltaTable(files.url, storage_options=options(files))
+        try:
+            return DeltaTable(files.url, storage_options=options(files))
+        except DeltaError:
+            # delta-rs looks for entries only from where the log says that its checkpoint is, unless an older version is asked for.
+            newest = newest_version(files)
+            if newest is None or last_checkpoint(files).version <= newest:
+                raise
+            return DeltaTable(files.url, version=newest, storage_options=options(files))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import re
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -35,6 +36,8 @@ CHANGES = frozenset({"metaData", "protocol", ACTION})
 # What begins and ends every Parquet file.
 _PARQUET = b"PAR1"
 
+_LAST = f"{LOG}/_last_checkpoint"
+
 _ENTRY, _CHECKPOINT = re.compile(r"\d{20}\.json"), re.compile(r"\d{20}\.checkpoint\.")
 
 # To have columns, or wider ones, a table gets a feature, new columns, wider ones and properties, each in an entry of its own.
@@ -45,6 +48,21 @@ _MOMENT_SECONDS = 60.0
 
 # Between a pipeline's newest commit and the newest one there may be those of maintenance and, in the ledger, of other pipelines.
 _LOOKED_BACK = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LastCheckpoint:
+    """What a log says of its newest checkpoint, in `words` of Delta's.
+
+    version  -1 where there is none
+    size     how many actions are in it
+    plain    whether it is one file that names no others
+    """
+
+    version: int = -1
+    size: int = 0
+    plain: bool = True
+    words: bytes = b""
 
 
 def has_log(table: At) -> bool:
@@ -139,6 +157,18 @@ def newest_version(table: At) -> int | None:
     """The version of the newest entry in a table's log, by a listing alone; None where there is no log."""
     names = filter(_ENTRY.fullmatch, files_at(table).names(LOG))
     return max((int(name.removesuffix(".json")) for name in names), default=None)
+
+
+def last_checkpoint(place: Files) -> LastCheckpoint:
+    """The newest checkpoint of a table's log, none where the log says nothing that can be read."""
+    try:
+        words = place.read(_LAST)
+        found = json.loads(words)
+        version, size = found["version"], found.get("size", 0)
+        plain = not ({"parts", "v2Checkpoint"} & found.keys())
+        return LastCheckpoint(int(version), int(size), plain, words)
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+        return LastCheckpoint()
 
 
 def is_newest(table: At, version: int) -> bool:

@@ -7,7 +7,6 @@ marks rows of many files counts as many commits.
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import threading
@@ -19,12 +18,12 @@ from dataclasses import dataclass
 
 from deltalake.exceptions import DeltaError
 
-from distributary.ingest.log_paths import LOG, entry_path
+from distributary.ingest.log_paths import LOG, entry_path, entry_version
 from distributary.ingest.settings.table_properties import interval_seconds
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import temporary_files
 from distributary.ingest.tables.handle import opened, told
-from distributary.ingest.tables.log import entry_tag, is_whole
+from distributary.ingest.tables.log import LastCheckpoint, entry_tag, is_whole, last_checkpoint
 from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
@@ -40,6 +39,12 @@ _THREADS = 2
 
 # What is younger may not be on a disk yet, in a place that was not told to sync it; somebody may just be reading it.
 _LEAST_SECONDS = 3_600.0
+
+# A clock would have to go ahead as often within the time that a log is kept for to take young versions away.
+_STEPS = 8
+
+# A version, what of it that is, and the file.
+_LogFile = tuple[int, str, Info]
 
 _LAST = f"{LOG}/_last_checkpoint"
 
@@ -83,21 +88,6 @@ class Committed:
     def is_drawn(self) -> bool:
         """The same by a die, as often: whoever commits once between two commits of others may never meet the turn."""
         return zlib.crc32(f"{self.version} {self.place.url}".encode()) % self.interval == 0
-
-
-@dataclass(frozen=True, slots=True)
-class LastCheckpoint:
-    """What a log says of its newest checkpoint, in `words` of Delta's.
-
-    version  -1 where there is none
-    size     how many actions are in it
-    plain    whether it is one file that names no others
-    """
-
-    version: int = -1
-    size: int = 0
-    plain: bool = True
-    words: bytes = b""
 
 
 class LogCheckpoints:
@@ -150,23 +140,14 @@ class LogCheckpoints:
                 self._under_way.pop(committed.place.url, None)
 
 
-def last_checkpoint(place: Files) -> LastCheckpoint:
-    """The newest checkpoint of a table's log, none where the log says nothing that can be read."""
-    try:
-        words = place.read(_LAST)
-        found = json.loads(words)
-        version, size = found["version"], found.get("size", 0)
-        plain = not ({"parts", "v2Checkpoint"} & found.keys())
-        return LastCheckpoint(int(version), int(size), plain, words)
-    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
-        return LastCheckpoint()
-
-
 def is_due(committed: Committed, last: LastCheckpoint) -> bool:
     """Whether so much came since the last checkpoint that there should be another one."""
     # A checkpoint keeps for a while what was taken away, so where entries change many files it grows by as many with each of them.
     share = last.size // _SHARE // max(committed.changed, 1)
-    return committed.version - last.version >= max(committed.interval, share)
+    # What the log says of one that is yet to come is wrong.
+    return not -1 <= last.version <= committed.version or (
+        committed.version - last.version >= max(committed.interval, share)
+    )
 
 
 def pack(entry: bytes) -> bytes:
@@ -178,20 +159,15 @@ def clean_up(committed: Committed) -> int:
     """How many files were taken away that no version needs which the table is to be readable at.
 
     By the rules of https://github.com/delta-io/delta/blob/master/PROTOCOL.md#metadata-cleanup: all before the newest
-    checkpoint that is not newer than the newest commit which is older than the table's `delta.logRetentionDuration`. What the time is
-    the version says that was just committed, or the one before it where that is older: a clock that is wrong for one of them takes nothing
-    away, and behind a time without commits the next of them cleans up.
+    checkpoint that is not newer than the newest commit which is older than the table's `delta.logRetentionDuration`. How old one is the
+    log says itself, by the steps from each of its files to the next: no clock that is ahead for as long as it likes makes young ones old.
     """
     place, properties = committed.place, committed.properties
     kept = retention_seconds(properties)
     if kept is None or properties.get("delta.enableExpiredLogCleanup", "true").lower() != "true":
         return 0
-    newest = _time_of(place, committed.version)
-    if newest is None:
-        return 0
-    before = newest - max(kept, _LEAST_SECONDS) * 1000
     bound, old = 0, list[tuple[int, str]]()
-    for version, kind, info in _older(_named(place), before, newest):
+    for version, kind, info in _older(_named(place), committed.version, max(kept, _LEAST_SECONDS) * 1000):
         old.append((version, info.path))
         if kind == "checkpoint.parquet" and (place.remote or is_whole(place, info.path)):
             bound = version
@@ -200,29 +176,28 @@ def clean_up(committed: Committed) -> int:
     return len(garbage)
 
 
-def _time_of(place: Files, version: int) -> int | None:
-    """When a version was committed, or the one before it where that is less; None where it is not there. By one request."""
-    wanted = (entry_path(version - 1), entry_path(version))
-    found = {info.path: info.modified for info in place.list(LOG, after=f"{version - 1:020d}")}
-    return None if wanted[1] not in found else min(found[path] for path in wanted if path in found)
+def _older(files: Iterable[_LogFile], newest: int, kept: float) -> list[_LogFile]:
+    """The first files of a log that are as old as this, in milliseconds, as seen from its newest version; none where that is not there.
 
-
-def _older(
-    files: Iterable[tuple[int, str, Info]], before: float, newest: float
-) -> Iterator[tuple[int, str, Info]]:
-    """The first files of a log that are no newer than this.
-
-    One that is newer than the newest, as from a clock that went ahead for a while, is as old as the next that is not.
+    Where a clock is ahead, all that was written before would be old at once. So a long step to the next file counts for an eighth of that
+    time, and the last of them for nothing. One that is newer than what came behind it, as from a clock that went ahead for a while, is as old as that.
     """
-    unknown = list[tuple[int, str, Info]]()
-    for file in files:
-        if file[2].modified > newest:
-            unknown.append(file)
-        elif file[2].modified > before:
-            return
-        else:
-            yield from (*unknown, file)
-            unknown = []
+    there = [file for file in files if file[0] <= newest]
+    if not any(entry_version(info.name) == newest for *_, info in there):
+        return []
+    longest = max(kept / _STEPS, _LEAST_SECONDS * 1000)
+    age, next_one, was_cut = 0.0, float(there[-1][2].modified), False
+    for index in range(len(there) - 1, -1, -1):
+        modified = min(float(there[index][2].modified), next_one)
+        step, next_one = next_one - modified, modified
+        if step <= longest:
+            age += step
+        elif was_cut:
+            age += longest
+        was_cut = was_cut or step > longest
+        if age >= kept:
+            return there[: index + 1]
+    return []
 
 
 def retention_seconds(properties: Mapping[str, str]) -> float | None:
@@ -235,7 +210,7 @@ def retention_seconds(properties: Mapping[str, str]) -> float | None:
     return interval_seconds(f"interval {text}") if found is None else found
 
 
-def _named(place: Files) -> Iterator[tuple[int, str, Info]]:
+def _named(place: Files) -> Iterator[_LogFile]:
     """The files of a log in order, but for those of other names: version, what it is, and the rest."""
     for info in place.list(LOG):
         if found := _NAME.fullmatch(info.name):
@@ -243,6 +218,10 @@ def _named(place: Files) -> Iterator[tuple[int, str, Info]]:
 
 
 def _write(committed: Committed, last: LastCheckpoint) -> None:
+    if last.version > committed.version:
+        # delta-rs puts no lower one in its place. Without it a log is listed from its beginning.
+        committed.place.delete([_LAST])
+        last = LastCheckpoint()
     if committed.place.remote and committed.entries and last.plain:
         # Entries may be gone behind a checkpoint that the log does not tell of: delta-rs finds it.
         with suppress(FileNotFoundError):

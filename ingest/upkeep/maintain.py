@@ -207,8 +207,14 @@ def _each(round_: _Round, tables: Sequence[str], make_bar: Bars) -> list[TableUp
 
 
 def _now(root: Files, wish: Wish, clock: Clock) -> int:
-    """What the time is; a dry run puts nothing to ask for it, and deletes nothing that this machine's clock makes old."""
-    return int(time.time() * 1000) if wish.dry_run and clock is time_there else clock(root)
+    """What the time is: the earlier of what two clocks say, since either may be ahead, and what was deleted is gone.
+
+    A dry run puts nothing to ask for the place's, and deletes nothing that this machine's makes old.
+    """
+    if clock is not time_there:
+        return clock(root)
+    here = int(time.time() * 1000)
+    return here if wish.dry_run else min(here, clock(root))
 
 
 def _require_long_enough(wish: Wish) -> None:

@@ -18,6 +18,7 @@ from distributary.errors import CheckpointMismatch, ConfigError
 from distributary.ingest import failpoints
 from distributary.ingest import resolve as deciding
 from distributary.ingest.batch import finish
+from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.parquet.data_file import file_name, owner
 from distributary.ingest.resolve import resolve, stuck_tables
@@ -202,4 +203,24 @@ def test_of_each_batch_that_waits_no_more_is_held_than_the_tables_own(
     world.mend()
     world.begin()
     assert held == [2, 2, 2]
+    assert_whole(world, 5)
+
+
+def test_of_what_waits_a_start_reads_no_more_than_a_table_takes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand batches that wait for a table which still cannot take the first would have it read them all."""
+    read, as_finished = list[int](), CommitLog.as_finished
+
+    def counted(log: CommitLog, number: int) -> Any:
+        read.append(number)
+        return as_finished(log, number)
+
+    waits = world.so_far.parked[GOLF]
+    monkeypatch.setattr(CommitLog, "as_finished", counted)
+    world.begin()
+    assert world.so_far.parked[GOLF] == waits
+    assert set(read) == {waits[0], waits[-1]} and len(waits) > len(set(read))
+    world.mend()
+    world.begin()
     assert_whole(world, 5)

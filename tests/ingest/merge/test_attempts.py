@@ -22,7 +22,7 @@ from distributary.ingest.merge.rule import MergeRule, Position
 from distributary.ingest.parquet.data_file import merged_name
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables import log_commit
-from distributary.ingest.tables.log_checkpoint import last_checkpoint
+from distributary.ingest.tables.log import last_checkpoint
 from distributary.ingest.tables.log_commit import NativeCommits
 
 RULE = MergeRule(("id",), ordered_by("seq"))

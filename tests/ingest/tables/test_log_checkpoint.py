@@ -18,17 +18,17 @@ from tests.ingest.commits import by_log
 from tests.ingest.tables.test_in_stores import read, written
 
 from distributary.ingest.log_paths import LOG
+from distributary.ingest.merge import live_files
 from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import put_entry
+from distributary.ingest.tables.log import last_checkpoint, put_entry
 from distributary.ingest.tables.log_checkpoint import (
     Committed,
     clean_up,
     is_due,
-    last_checkpoint,
     retention_seconds,
 )
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -258,6 +258,39 @@ def test_a_clock_that_is_ahead_for_the_newest_commit_takes_nothing_away_that_is_
     assert readable(table) == list(range(61))
 
 
+@pytest.mark.parametrize("since", [59, 57, 40, 31])
+def test_a_clock_that_is_ahead_for_several_commits_takes_nothing_away_that_is_young(
+    aged: tuple[Files, Path], since: int
+) -> None:
+    """Whether it stays so for two commits or for thirty."""
+    table, log = aged
+    for path in log.iterdir():
+        if path.name[0] != "_" and int(path.name[:20]) >= since:
+            then = path.stat().st_mtime + 90 * DAY
+            os.utime(path, (then, then))
+    assert cleaned(table, {"delta.logRetentionDuration": "interval 51 hours"}) == 0
+    assert readable(table) == list(range(61))
+
+
+def test_a_clock_that_jumps_to_and_fro_takes_nothing_away_that_is_young(aged: tuple[Files, Path]) -> None:
+    table, log = aged
+    for version in range(50, 60, 3):
+        os.utime(log / f"{version:020d}.json", (NOW + 90 * DAY,) * 2)
+    assert cleaned(table, {"delta.logRetentionDuration": "interval 61 hours"}) == 0
+    assert readable(table) == list(range(61))
+
+
+def test_behind_a_time_without_commits_a_log_is_cleaned_up_in_the_end(aged: tuple[Files, Path]) -> None:
+    """What came before a pause of a year goes as late as if the clock had been ahead since, which the log cannot tell apart."""
+    table, log = aged
+    for path in log.iterdir():
+        if path.name[0] != "_" and int(path.name[:20]) <= 50:
+            then = path.stat().st_mtime - 365 * DAY
+            os.utime(path, (then, then))
+    assert cleaned(table, {"delta.logRetentionDuration": "interval 16 hours"}) > 0
+    assert readable(table) == list(range(30, 61))
+
+
 @pytest.mark.parametrize("ahead", [range(20, 24), range(44, 46), range(58, 61)])
 def test_a_clock_that_went_ahead_for_a_while_lets_no_log_grow_for_ever(
     aged: tuple[Files, Path], ahead: range
@@ -299,6 +332,21 @@ def test_files_whose_names_say_nothing_stay(aged: tuple[Files, Path]) -> None:
         os.utime(log / name, (NOW - 90 * 3_600,) * 2)
     assert cleaned(table, {"delta.logRetentionDuration": "interval 20 hours"}) > 0
     assert all((log / name).exists() for name in names)
+
+
+def test_words_of_a_checkpoint_that_is_not_there_yet_are_read_past(place: Files) -> None:
+    """A hint, as Delta's protocol calls it: it may come from a copy of a later log."""
+    create(place.below("t"), A, {"delta.checkpointInterval": "4"})
+    table = place.below("t")
+    with closing(NativeCommits()) as commits:
+        commit(commits, place, 0, 6)
+    table.put(f"{LOG}/_last_checkpoint", json.dumps({"version": 50, "size": 3}).encode())
+    assert opened(table).version() == 6
+    assert live_files.checkpoint_of(table, 6)[0] in checkpoints(table)
+    with closing(NativeCommits()) as commits:
+        commit(commits, place, 6, 8)
+    assert opened(table).to_pyarrow_table().num_rows == 14
+    assert last_checkpoint(table).version in checkpoints(table)
 
 
 @pytest.mark.parametrize("seed", range(5))

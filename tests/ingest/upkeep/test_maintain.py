@@ -163,6 +163,20 @@ def test_a_clock_here_that_is_ahead_makes_no_file_old(
     assert abs(time_there(root) - here() * 1000) < 3_600_000
 
 
+def test_a_clock_there_that_is_ahead_makes_no_file_old(
+    root: Files, pipeline: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not even what another program is about to commit, which no log of a pipeline tells of."""
+    name = f"players/part-00000-{uuid.uuid4()}-c000.snappy.parquet"
+    root.put(name, b"rows")
+    at, here = time_there(root) / 1000, time.time
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time", lambda: here() - (here() - at) - 100 * 86_400)
+        done = maintain(pipeline, Wish(older_than_days=0, force=True))
+    assert all(one.deleted == Size() for one in done.tables)
+    assert root.info(name) is not None
+
+
 def test_what_was_brought_together_just_now_is_there_for_who_reads_it(
     root: Files, pipeline: Settings
 ) -> None:
