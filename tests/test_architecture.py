@@ -48,6 +48,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "supervisor plan infer lineage",
         "run",
         "replay",
+        "rebuild",
     ),
     "codecs": (
         "types reasons option_values",
@@ -100,6 +101,7 @@ MAY_TAKE_ALL_SETTINGS = {
     "pipeline",
     "plan",
     "quarantine",
+    "rebuild",
     "replay",
     "resolve",
     "run",

@@ -23,11 +23,11 @@ from distributary.producer_sim.verify.commit_check import check_commits, generat
 from distributary.producer_sim.verify.coverage import Coverage
 from distributary.producer_sim.verify.erased import with_erased
 from distributary.producer_sim.verify.kept.as_they_came import Kept, check_kept, survey_kept
+from distributary.producer_sim.verify.kept.replayed import with_replayed
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
 from distributary.producer_sim.verify.ledger_check import Batch, Held, check_ledger, read_ledger
 from distributary.producer_sim.verify.log_check import LogNow, check_log, read_log
 from distributary.producer_sim.verify.quarantine_survey import QuarantineSurvey, survey_quarantine
-from distributary.producer_sim.verify.replayed import with_replayed
 from distributary.producer_sim.verify.table_survey import Survey, holders, survey_table
 from distributary.producer_sim.verify.topic_check import TopicsNow, check_topics, topics_now, unread
 from distributary.producer_sim.verify.truth_check import against_truth

@@ -9,8 +9,8 @@ from distributary.views.terminal import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from distributary.ingest.replay.reset import Was
-    from distributary.ingest.replay.silver import Replayed
+    from distributary.ingest.rebuild.reset import Was
+    from distributary.ingest.rebuild.silver import Replayed
 
 
 def replayed(done: Replayed) -> Iterator[str]:

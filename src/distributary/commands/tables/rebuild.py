@@ -48,11 +48,11 @@ def replay(
     settings = load(file, given=given or ())
     chosen = chosen_by(reason, entity, None, topic, (since, until), ("--from", "--to"))
     if dry_run:
-        from distributary.ingest.replay.dry import lacking
+        from distributary.ingest.rebuild.dry import lacking
 
         done = lacking(settings, chosen)
     else:
-        from distributary.ingest.replay.silver import replay as make
+        from distributary.ingest.rebuild.silver import replay as make
 
         with watching(silent=as_json) as progress:
             done = make(settings, chosen, progress)
@@ -87,7 +87,7 @@ def reset(
     if layer == "gold":
         _gold(settings, as_json=as_json)
         return
-    from distributary.ingest.replay.reset import reset as empty
+    from distributary.ingest.rebuild.reset import reset as empty
 
     if not yes and (layer == "silver" or force):
         raise ConfigError(

@@ -8,9 +8,9 @@ from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.commit_log.entries import Standing
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.rebuild.silver import Replayed, as_last_read, require_bronze
 from distributary.ingest.replay.portions import Portion, portions, until
 from distributary.ingest.replay.raw_records import RawRecords
-from distributary.ingest.replay.silver import Replayed, as_last_read, require_bronze
 from distributary.ingest.replay.staging import Tables
 from distributary.ingest.replay.to_do import to_do
 from distributary.ingest.settings.model import Settings

@@ -19,12 +19,12 @@ from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.rows import rows_of
-from distributary.ingest.replay import resets
-from distributary.ingest.replay.emptying import empty, why_not
+from distributary.ingest.rebuild import resets
+from distributary.ingest.rebuild.emptying import empty, why_not
+from distributary.ingest.rebuild.resets import Reset
+from distributary.ingest.rebuild.silver import Rebuilding, Replayed, opened
 from distributary.ingest.replay.places import Partition, Places, split
 from distributary.ingest.replay.raw_records import PLACE, RawRecords
-from distributary.ingest.replay.resets import Reset
-from distributary.ingest.replay.silver import Rebuilding, Replayed, opened
 from distributary.ingest.replay.staging import Tables
 from distributary.ingest.replay.work import Work
 from distributary.ingest.settings.model import Settings

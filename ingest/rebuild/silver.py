@@ -20,7 +20,7 @@ from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.lease.holding import looked_for
 from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
-from distributary.ingest.replay import resets
+from distributary.ingest.rebuild import resets
 from distributary.ingest.replay.beside import alone, open_beside, open_instead, require_appended
 from distributary.ingest.replay.kept import OF, kept_as
 from distributary.ingest.replay.portions import Portion, Until, portions, until
