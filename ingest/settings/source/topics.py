@@ -69,4 +69,7 @@ def wrong_beside(setting: str, given: Collection[str]) -> Iterator[Wrong]:
     for name in ("kafka", "topics", "preset", "partitions", "delta", "files"):
         if name != setting and name in given:
             whose = "another source's" if name in ("delta", "files") else "Kafka's"
-            yield (name,), f"source.{setting} has {_READ[setting]} read, and this is {whose}; keep one of the two"
+            yield (
+                (name,),
+                f"source.{setting} has {_READ[setting]} read, and this is {whose}; keep one of the two",
+            )
