@@ -225,6 +225,9 @@ class Stepped:
     def names(self, folder: str = "", after: str = "") -> Iterator[str]:
         return self._stepped(lambda: self._files.names(folder, after))
 
+    def walk(self, folder: str = "") -> Iterator[Info]:
+        return self._stepped(lambda: self._files.walk(folder))
+
     def has_files(self, folder: str = "") -> bool:
         return self._stepped(lambda: self._files.has_files(folder))
 
