@@ -219,9 +219,6 @@ class Stepped:
     def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
         return self._stepped(lambda: self._files.list(folder, after))
 
-    def walk(self, folder: str = "") -> Iterator[Info]:
-        return self._stepped(lambda: self._files.walk(folder))
-
     def names(self, folder: str = "", after: str = "") -> Iterator[str]:
         return self._stepped(lambda: self._files.names(folder, after))
 

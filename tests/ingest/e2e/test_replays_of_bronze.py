@@ -87,6 +87,8 @@ def test_rows_that_are_gone_come_back_once_and_nothing_else_changes(kept: Pipeli
     assert kept.unnamed_files() == set()
 
 
+# One that does not end is shown below, and replays that end early in test_replays.py.
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "point",
     [
@@ -140,6 +142,8 @@ def test_what_would_be_lost_for_good_is_refused(kept: PipelineKit) -> None:
             reset(kept.settings, spark=kept.spark)
 
 
+# Without a run the same is shown above.
+@pytest.mark.heavy
 def test_beside_a_run_what_is_lacking_comes_once(kept: PipelineKit) -> None:
     before = silver(kept)
     without_rows(kept, "g0", "level > 4")
@@ -152,6 +156,8 @@ def test_beside_a_run_what_is_lacking_comes_once(kept: PipelineKit) -> None:
     assert_clean(kept)
 
 
+# What is chosen of quarantine is shown in test_replays.py.
+@pytest.mark.heavy
 def test_only_what_is_chosen_is_made_again(kept: PipelineKit) -> None:
     before = silver(kept)
     for game in ("g0", "g1"):
@@ -166,6 +172,8 @@ def test_only_what_is_chosen_is_made_again(kept: PipelineKit) -> None:
     assert_clean(kept)
 
 
+# Of quarantine alone the same is shown in test_replays.py.
+@pytest.mark.heavy
 def test_what_can_be_decoded_by_now_leaves_quarantine(kit: PipelineKit) -> None:
     kit.configured(bronze={}, route={"field": "nobody"})
     schema = registered(kit)
@@ -181,6 +189,8 @@ def test_what_can_be_decoded_by_now_leaves_quarantine(kit: PipelineKit) -> None:
     assert_clean(kit)
 
 
+# Of batches the same is shown in test_upserts.py.
+@pytest.mark.heavy
 def test_in_a_table_with_one_row_a_key_what_is_older_stays_older(kit: PipelineKit) -> None:
     kit.configured(bronze={}, limits={"batch_rows": 4})
     schema = registered(kit)
