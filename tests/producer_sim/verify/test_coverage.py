@@ -61,3 +61,9 @@ def test_a_partition_never_seen_is_empty() -> None:
     assert coverage.total(other) == coverage.count(other, 1) == 0
     assert coverage.missing(other, 2, 5).tolist() == [2, 3, 4]
     assert coverage.more_than_once(other, coverage).tolist() == []
+
+
+def test_a_range_in_which_offsets_lie_far_apart_is_looked_at_only_where_they_are() -> None:
+    coverage = counted([3, 2**32 + 1, 2**62])
+    assert coverage.within(HERE, 0, 2**63 - 1) == 3
+    assert coverage.within(HERE, 4, 2**62) == 1
