@@ -222,7 +222,7 @@ def _check_rows(batch: Batch, held: Held) -> Iterator[Difference]:
     rows, in_merged = batch.rows, _within(held.merged, batch)
     said = rows.tables + rows.quarantined + rows.already
     # What the settings of then let go, those of a later replay may have given a row, and the other way round.
-    more, fewer = min(_within(held.added, batch), rows.dropped), _within(held.out, batch)
+    more, fewer = max(0, min(_within(held.added, batch), rows.dropped)), _within(held.out, batch)
     if batch.merged or (batch.merged is None and held.merged.partitions()):
         yield from _check_merged(batch, in_tables, in_merged, (more, fewer))
     elif rows.already and not said - rows.purged - fewer <= in_tables + in_quarantine <= said + more:

@@ -22,7 +22,7 @@ from tests.ingest.queries import GOLF, QUEST, Query, value
 from distributary.errors import BrokerUnavailable
 from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.kafka.connection import connect
+from distributary.ingest.inputs.from_kafka import open_kafka
 from distributary.producer_sim.verify.comparison import Beside, compare, verify
 from distributary.producer_sim.verify.lake import Lake
 from distributary.producer_sim.verify.ledger_check import read_ledger
@@ -333,8 +333,8 @@ def test_an_emptied_entry_of_the_log(root: Path) -> None:
 def test_kafka_that_gives_no_answer_is_said_and_can_be_left_alone(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    in_no_time = partial(connect, timeout_seconds=0.2)
-    monkeypatch.setattr("distributary.producer_sim.verify.topic_check.connect", in_no_time)
+    in_no_time = partial(open_kafka, timeout_seconds=0.2)
+    monkeypatch.setattr("distributary.ingest.inputs.opening.open_kafka", in_no_time)
     nobody = settings(root, source={"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
     with pytest.raises(BrokerUnavailable, match="does not answer"):
         verify(nobody)
