@@ -28,7 +28,8 @@ def back(kit: PipelineKit) -> BroughtBack:
     return bring_back(kit.settings, spark=kit.spark)
 
 
-@pytest.mark.parametrize("table", ["bronze", "raw_{topic}"])
+# A table a topic is shown in test_bronze.py, too.
+@pytest.mark.parametrize("table", ["bronze", pytest.param("raw_{topic}", marks=pytest.mark.heavy)])
 def test_what_is_kept_as_it_came_is_kept_once_however_often_it_is_decoded(
     kit: PipelineKit, stack: LocalStack, table: str
 ) -> None:
