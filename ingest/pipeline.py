@@ -225,11 +225,11 @@ class Pipeline:
     def start(self, process: Any, spark: SparkFiles) -> StreamingQuery | None:
         """The streaming query, started where the log ends; `process` is called with each batch. None where the source has no stream."""
         start = self.require_next()
-        if not self.topics.streams:
-            return None
         trigger = self.settings.trigger
         waits = 0.0 if trigger.available_now else trigger.interval_seconds
         records = self.topics.stream(self.settings.limits.batch_rows, start, waits)
+        if records is None:
+            return None
         writer = (
             records.writeStream.queryName(self.settings.name)
             .foreachBatch(process)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import PipelineError
+from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.landing.archiving import move
 from distributary.ingest.landing.looking import Looking
@@ -22,12 +22,10 @@ from distributary.ingest.landing.register import Register
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.settings.source.landing import FilesSource
-from distributary.ingest.source.contract import Channels, Reading
+from distributary.ingest.source.contract import Channels
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
-
-T = TypeVar("T")
 
 _FOLDER = ".distributary/landed"
 
@@ -48,32 +46,12 @@ class FilesGone(PipelineError):
 
 
 @dataclass(frozen=True, slots=True)
-class AsTheyAre:
-    """Reads files as they are: there is no other way."""
-
-    records: FileRecords
-
-    def range(self, offsets: Offsets) -> DataFrame:
-        """The records of a range of offsets."""
-        return self.records.range(offsets)
-
-    def through(self, records: DataFrame, offsets: Offsets, use: Callable[[DataFrame], T]) -> T:
-        """What `use` makes of the records."""
-        return use(records)
-
-
-@dataclass(frozen=True, slots=True)
-class FileRecords:
+class FileRecords(ByRanges):
     """The records of a folder's files, as a Spark session reads them."""
 
     spark: SparkSession
     source: Source
     folder: LandingFolder
-
-    @property
-    def streams(self) -> bool:
-        """There is no stream of Spark's: its own would list the folder by itself, and keep what it knows of it in its checkpoint."""
-        return False
 
     def range(self, offsets: Offsets) -> DataFrame:
         """The records of these files. A range that begins amid a file asks for about so many of the newest records."""
@@ -92,22 +70,6 @@ class FileRecords:
         begin, end = read.get(topic, {}).get(0, 0), ends.get(topic, {}).get(0, 0)
         last = self.folder.batch_end(number_of(begin), number_of(end))
         return {topic: {0: (begin, first_offset(last))}} if first_offset(last) > begin else {}
-
-    def stream(self, batch_rows: int, starting_offsets: Positions, wait_seconds: float = 0.0) -> DataFrame:
-        """Never called. Raises NotImplementedError."""
-        raise NotImplementedError
-
-    def reading(self, place: Files) -> Reading:
-        """As they are."""
-        return AsTheyAre(self)
-
-    def is_unreadable(self, error: BaseException) -> bool:
-        """None: what cannot be read of a file is a record that says so."""
-        return False
-
-    def readable(self, offsets: Offsets) -> Offsets:
-        """All of it."""
-        return offsets
 
     def warm_up(self, channels: Channels) -> None:
         """Have workers started."""

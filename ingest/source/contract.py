@@ -64,8 +64,10 @@ class Records(Protocol):
         """Where the next batch ends: what comes next before these ends, about so many records; nothing where all is read."""
         ...
 
-    def stream(self, batch_rows: int, starting_offsets: Positions, wait_seconds: float = 0.0) -> DataFrame:
-        """The topics as a stream of Spark's, in batches of at most so many offsets; never called where there is none."""
+    def stream(
+        self, batch_rows: int, starting_offsets: Positions, wait_seconds: float = 0.0
+    ) -> DataFrame | None:
+        """The topics as a stream of Spark's, in batches of at most so many offsets; None where there is none."""
         ...
 
     def reading(self, place: Files) -> Reading:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from distributary.codecs.types.spark_struct import struct_json
 from distributary.errors import CheckpointMismatch, ConfigError, SetupError
+from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.inputs.delta.rows import no_records, records_of
 from distributary.ingest.inputs.delta.versions import CHANGE, TableLog, gone
 from distributary.ingest.kafka.offsets import Offsets, Positions
@@ -21,7 +22,7 @@ from distributary.ingest.merge.columns import at_once
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.settings.source.delta import VERSION_BITS, DeltaTables
-from distributary.ingest.source.contract import Channels, Reading, T
+from distributary.ingest.source.contract import Channels
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
@@ -165,21 +166,12 @@ class Tables:
 
 
 @dataclass(frozen=True, slots=True)
-class TableRecords:
+class TableRecords(ByRanges):
     """Rows of tables, as records."""
 
     spark: SparkSession
     source: Source
     tables: Tables
-
-    @property
-    def streams(self) -> bool:
-        """Spark's own stream keeps its place in a checkpoint that is no part of a pipeline's."""
-        return False
-
-    def stream(self, batch_rows: int, starting_offsets: Positions, wait_seconds: float = 0.0) -> DataFrame:
-        """Never called."""
-        raise NotImplementedError
 
     def range(self, offsets: Offsets) -> DataFrame:
         """The rows of whole versions. Raises CheckpointMismatch where log or files have them no more."""
@@ -221,35 +213,8 @@ class TableRecords:
             at = min(end, (version + 1) << VERSION_BITS)
         return at
 
-    def reading(self, place: Files) -> Reading:
-        """Reads ranges."""
-        return RangeByRange(self)
-
-    def is_unreadable(self, error: BaseException) -> bool:
-        """There is one way to read them."""
-        return False
-
-    def readable(self, offsets: Offsets) -> Offsets:
-        """All of it."""
-        return offsets
-
     def warm_up(self, channels: Channels) -> None:
         """Nothing needs to be loaded."""
-
-
-@dataclass(frozen=True, slots=True)
-class RangeByRange:
-    """Batches of records that are read in one way."""
-
-    records: TableRecords
-
-    def range(self, offsets: Offsets) -> DataFrame:
-        """The records of a range of offsets."""
-        return self.records.range(offsets)
-
-    def through(self, records: DataFrame, offsets: Offsets, use: Callable[[DataFrame], T]) -> T:
-        """What `use` makes of them."""
-        return use(records)
 
 
 @contextmanager
