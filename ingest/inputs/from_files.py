@@ -16,8 +16,14 @@ from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.landing.archiving import move
 from distributary.ingest.landing.looking import Looking
-from distributary.ingest.landing.numbers import Landed, first_offset, number_of, row_of
-from distributary.ingest.landing.reading import Landing, is_as_registered, records
+from distributary.ingest.landing.numbers import (
+    Landed,
+    first_offset,
+    is_as_registered,
+    number_of,
+    row_of,
+)
+from distributary.ingest.landing.reading import Landing, records
 from distributary.ingest.landing.register import Register
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
@@ -204,7 +210,12 @@ class LandingFolder:
     def _move_old(self) -> None:
         if self._archive is None:
             return
-        done = [info for number, info in self._looking.old if number < self._done]
+        # Of a number that another took the place of, nothing was read: what has it waits for the next look.
+        done = [
+            one
+            for one in self._looking.old
+            if one[0] < self._done and one[0] not in self._register.replaced
+        ]
         if done:
             move(self._folder, self._archive, done)
             self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
@@ -213,16 +224,18 @@ class LandingFolder:
         """Where a batch ends whose files are looked at once more: those that changed are registered anew, those that are being written to wait."""
         changed = self._changed(files)
         if changed:
-            self._looking.look(self._given)
+            self._looking.look(self._given, {file.number for file in changed})
             changed = [file for file in self._changed(changed) if file.number not in self._register.replaced]
-        gone = [file.path for file in changed if self._folder.info(file.path) is None]
+        infos = {file.number: self._folder.info(file.path) for file in changed}
+        gone = [file.path for file in changed if infos[file.number] is None]
         if gone and not self.landing.skips_gone:
             shown = ", ".join(gone[:_MOST_TOLD]) + (", ..." if len(gone) > _MOST_TOLD else "")
             raise FilesGone(
                 f"{len(gone)} files of {self._folder} went away before they were read: {shown}. Put them back; or write source.on_data_loss: "
                 "record, then a record in quarantine names each, and what comes next is read"
             )
-        waits = [file.number for file in changed if self._chosen.settle and file.path not in gone]
+        # One that will not be taken, such as one that was emptied, is not waited for.
+        waits = [number for number, info in infos.items() if info and self._looking.is_settling(info)]
         return min([end, *waits])
 
     def _changed(self, files: Sequence[Landed]) -> list[Landed]:

@@ -14,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from distributary.ingest.landing import told
 from distributary.ingest.landing.content import Damaged, pieces_of
 from distributary.ingest.landing.formats import FORMATS
-from distributary.ingest.landing.numbers import MOST_ROWS, Landed, first_offset
-from distributary.ingest.storage.contract import Files, Info
+from distributary.ingest.landing.numbers import MOST_ROWS, Landed, first_offset, is_as_registered
+from distributary.ingest.storage.contract import Files
 
 COLUMNS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
@@ -121,11 +121,6 @@ def _opened(folder: Files, file: Landed) -> Any:
     if info is None:
         raise FileNotFoundError(file.path)
     return io.BytesIO(content) if is_as_registered(file, info) and len(content) == file.size else None
-
-
-def is_as_registered(file: Landed, info: Info | None) -> bool:
-    """Whether a file is what it was when it was registered."""
-    return info is not None and (info.size, info.tag) == (file.size, file.tag)
 
 
 def _telling(landing: Landing, file: Landed, row: int, why: told.Why, how: str = "") -> pa.RecordBatch:
