@@ -82,6 +82,11 @@ class Stream(Group):
             yield ("join",), "write window or join; make windows of the joined table in a table of its own"
         if self.watermark is None and (self.window is not None or self.join is not None):
             yield ("watermark",), "which time have rows? write watermark: {time: ...}"
+        if self.watermark is not None and self.window is None and self.join is None:
+            yield (
+                ("watermark",),
+                "rows are taken as they come, however late; write window or join, or leave it out",
+            )
         if self.window is None and self.by:
             yield ("by",), "rows are grouped within windows; write window, or leave it out"
         if self.window is None and self.output != "append":

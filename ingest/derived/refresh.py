@@ -26,8 +26,8 @@ from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, sna
 from distributary.ingest.derived.instances import Entities, Instance, instances
 from distributary.ingest.derived.lookups import Source, lookups
 from distributary.ingest.derived.sinks import Outside, bring_up
-from distributary.ingest.derived.there import entities_of, versions_now
 from distributary.ingest.derived.streams import Making, Streamed
+from distributary.ingest.derived.there import entities_of, versions_now
 from distributary.ingest.derived.told import Told, told_by
 from distributary.ingest.derived.ways import Way, way_of
 from distributary.ingest.derived.windows import Inputs

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from distributary.errors import PipelineError
-from distributary.ingest.derivation.streams import WINDOW_END, Stream
+from distributary.ingest.derivation.streams import WINDOW_END, Stream, Watermark
 from distributary.ingest.derived.inputs import Snapshot
 from distributary.ingest.derived.lookups import Source
 from distributary.ingest.derived.told import Told, Transaction
@@ -63,9 +63,9 @@ class Streamed:
         (first, *_) = (name for name, source in names.items() if source is self.inputs.this)
         since = None if self.had is None or first not in self.had.inputs else self.had.inputs[first]
         added = None if since is None else self.inputs.this.added(spark, since)
-        if self.rule.watermark is None or (self.rule.window is None and self.rule.join is None):
+        if self.rule.watermark is None:
             return self._of_rows(spark, added)
-        return self._of_times(spark, added)
+        return self._of_times(self.rule.watermark, spark, added)
 
     def _of_rows(self, spark: SparkSession, added: DataFrame | None) -> Making:
         if self.now is None:
@@ -77,7 +77,7 @@ class Streamed:
         rows = plain(shaped(added, self.rule, self.inputs.lookups, spark), self.rule)
         return Making(self.now is None, nullcontext(rows), adds=self.now is not None)
 
-    def _of_times(self, spark: SparkSession, added: DataFrame | None) -> Making:
+    def _of_times(self, mark: Watermark, spark: SparkSession, added: DataFrame | None) -> Making:
         before = None if self.now is None else opened(self.now.place).transaction_version(self._app)
         # Rounds before any row had a time remember none.
         is_known = self.now is None or before is not None or self.had is not None
@@ -85,7 +85,7 @@ class Streamed:
             raise PipelineError(
                 f"its rows were made by other settings, so that nobody can tell up to when they go; put those back, or: {self._anew}"
             )
-        turn = Turn(self.rule, self.inputs, before)
+        turn = Turn(self.rule, mark, self.inputs, before)
         reached = turn.watermark()
         remembered = None if reached is None else Transaction(self._app, reached)
         late = 0 if added is None else turn.late(added)

@@ -15,7 +15,16 @@ from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
 from distributary.errors import PipelineError
 from distributary.ingest.derivation.measures import group_of
-from distributary.ingest.derivation.streams import OTHER, THIS, WINDOW_END, WINDOW_START, Stream
+from distributary.ingest.derivation.streams import (
+    OTHER,
+    THIS,
+    WINDOW_END,
+    WINDOW_START,
+    Join,
+    Stream,
+    Watermark,
+    Window,
+)
 from distributary.ingest.derived.inputs import Between, Snapshot
 from distributary.ingest.derived.lookups import Source
 
@@ -34,6 +43,13 @@ class Inputs:
     other: Snapshot | None
     lookups: Mapping[str, Source]
 
+    @property
+    def joined(self) -> Snapshot:
+        """The table that is joined. Raises PipelineError where there is none."""
+        if self.other is None:
+            raise PipelineError("nothing is joined; write two inputs")
+        return self.other
+
     @classmethod
     def of(cls, spark: SparkSession, names: Sequence[str], sources: Mapping[str, Source]) -> Inputs:
         """By the names of the inputs, the first of which is the stream's table."""
@@ -50,19 +66,18 @@ class Turn:
     """
 
     rule: Stream
+    mark: Watermark
     inputs: Inputs
     before: int | None
 
     def watermark(self, now: float | None = None) -> int | None:
         """Up to when nothing is waited for any more, in microseconds since 1970; None where no row tells. It never goes back."""
-        rule = self.rule.watermark
-        assert rule is not None
-        late = round(rule.late_seconds * _MICROS)
+        late = round(self.mark.late_seconds * _MICROS)
         # Of what is older it is known already.
-        since = None if self.before is None else self.before + late
-        newest = [_newest(self._this(Between(since, None)))]
-        if self.rule.join is not None and self.inputs.other is not None:
-            newest.append(_newest(self._other(Between(since, None))))
+        since = Between(None if self.before is None else self.before + late, None)
+        newest = [_newest(self._this(since))]
+        if self.rule.join is not None:
+            newest.append(_newest(self._other(self.rule.join, since)))
         known = [one for one in newest if one is not None]
         if len(known) < len(newest):
             return self.before
@@ -76,35 +91,34 @@ class Turn:
         if window is not None:
             length = window.seconds * _MICROS
             rows = self._this(Between(None if after is None else after - length, upto))
-            grouped = self._windows(rows)
             end = sql.unix_micros(sql.col(WINDOW_END))
-            return grouped.where(_within(end, after, upto))
-        assert join is not None
-        within = round(join.within_seconds * _MICROS)
-        low = None if after is None else after - within
-        high = None if upto is None else upto - within
-        this = self._this(Between(low, high)).where(_within(sql.col(_TIME), low, high))
-        other = self._other(Between(None if low is None else low - within, upto))
-        apart = f"abs({THIS}.{_TIME} - {OTHER}.{_TIME}) <= {within}"
-        both = this.alias(THIS).join(other.alias(OTHER), sql.expr(f"({join.on}) AND {apart}"), join.how)
-        return both.select(*_named(self.rule.columns))
+            return self._windows(window, rows).where(_within(end, after, upto))
+        if join is not None:
+            return self._pairs(join, after, upto)
+        raise PipelineError("a stream with a watermark has windows or a join; write one of both")
 
     def late(self, added: DataFrame) -> int:
         """How many of these rows came when their time was over already."""
         if self.before is None:
             return 0
-        rows = self._shaped(added)
+        over = _TIME
         if self.rule.window is not None:
-            slide, length = self.rule.window.slide * _MICROS, self.rule.window.seconds * _MICROS
-            over = sql.expr(f"{_TIME} - pmod({_TIME}, {slide}) + {length} <= {self.before}")
-        else:
-            assert self.rule.join is not None
-            over = sql.expr(f"{_TIME} + {round(self.rule.join.within_seconds * _MICROS)} <= {self.before}")
-        return rows.where(over).count()
+            over = f"{_TIME} - pmod({_TIME}, {self.rule.window.slide * _MICROS}) + {self.rule.window.seconds * _MICROS}"
+        elif self.rule.join is not None:
+            over = f"{_TIME} + {round(self.rule.join.within_seconds * _MICROS)}"
+        return self._shaped(added).where(f"{over} <= {self.before}").count()
 
-    def _windows(self, rows: DataFrame) -> DataFrame:
-        window = self.rule.window
-        assert window is not None
+    def _pairs(self, join: Join, after: int | None, upto: int | None) -> DataFrame:
+        within = round(join.within_seconds * _MICROS)
+        low = None if after is None else after - within
+        high = None if upto is None else upto - within
+        this = self._this(Between(low, high)).where(_within(sql.col(_TIME), low, high))
+        other = self._other(join, Between(None if low is None else low - within, upto))
+        apart = f"abs({THIS}.{_TIME} - {OTHER}.{_TIME}) <= {within}"
+        both = this.alias(THIS).join(other.alias(OTHER), sql.expr(f"({join.on}) AND {apart}"), join.how)
+        return both.select(*_named(self.rule.columns))
+
+    def _windows(self, window: Window, rows: DataFrame) -> DataFrame:
         moment = sql.timestamp_micros(sql.col(_TIME))
         pieces = sql.window(moment, f"{window.seconds} seconds", f"{window.slide} seconds")
         groups = dict(map(group_of, self.rule.by))
@@ -116,21 +130,15 @@ class Turn:
         )
 
     def _this(self, span: Between) -> DataFrame:
-        assert self.rule.watermark is not None
-        rows = self.inputs.this.rows(self.inputs.spark, span.of(self.rule.watermark.time))
-        return self._shaped(rows).where(_within(sql.col(_TIME), None, None, span))
+        rows = self.inputs.this.rows(self.inputs.spark, span.of(self.mark.time))
+        return self._shaped(rows).where(_in_span(span))
 
     def _shaped(self, rows: DataFrame) -> DataFrame:
-        assert self.rule.watermark is not None
-        return _timed(
-            shaped(rows, self.rule, self.inputs.lookups, self.inputs.spark), self.rule.watermark.time
-        )
+        return _timed(shaped(rows, self.rule, self.inputs.lookups, self.inputs.spark), self.mark.time)
 
-    def _other(self, span: Between) -> DataFrame:
-        assert self.rule.join is not None
-        assert self.inputs.other is not None
-        rows = self.inputs.other.rows(self.inputs.spark, span.of(self.rule.join.time))
-        return _timed(rows.alias(OTHER), self.rule.join.time).where(_within(sql.col(_TIME), None, None, span))
+    def _other(self, join: Join, span: Between) -> DataFrame:
+        rows = self.inputs.joined.rows(self.inputs.spark, span.of(join.time))
+        return _timed(rows.alias(OTHER), join.time).where(_in_span(span))
 
 
 def shaped(rows: DataFrame, rule: Stream, lookups: Mapping[str, Source], spark: SparkSession) -> DataFrame:
@@ -176,15 +184,14 @@ def _newest(rows: DataFrame) -> int | None:
     return None if found is None else int(found)
 
 
-def _within(moment: Column, after: int | None, upto: int | None, span: Between | None = None) -> Column:
-    """Behind the one and up to the other; and within a span, both of whose ends are in it."""
-    wanted = sql.lit(True)  # noqa: FBT003 a column
+def _within(moment: Column, after: int | None, upto: int | None) -> Column:
+    """Behind the one and up to the other."""
+    wanted = sql.lit(True)
     if after is not None:
         wanted = wanted & (moment > after)
-    if upto is not None:
-        wanted = wanted & (moment <= upto)
-    if span is not None and span.low is not None:
-        wanted = wanted & (moment >= span.low)
-    if span is not None and span.high is not None:
-        wanted = wanted & (moment <= span.high)
-    return wanted
+    return wanted if upto is None else wanted & (moment <= upto)
+
+
+def _in_span(span: Between) -> Column:
+    """From the one end to the other, both of which are in it."""
+    return _within(sql.col(_TIME), None if span.low is None else span.low - 1, span.high)

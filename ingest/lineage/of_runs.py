@@ -15,6 +15,7 @@ from distributary.ingest.lineage.flow import Flow
 from distributary.ingest.lineage.seen import structure
 from distributary.ingest.lineage.sending import Sending, transport_of
 from distributary.ingest.progress import Progress, Summary
+from distributary.ingest.settings.lineage.given import Lineage
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.supervision.sentences import sentence
 
@@ -37,7 +38,7 @@ def told(
     if settings.lineage is None:
         yield watch, tell_nobody
         return
-    lineage = _OfRun(settings, watch, topics)
+    lineage = _OfRun(settings.lineage, settings, watch, topics)
     lineage.began()
     try:
         yield lineage, lineage.derived
@@ -50,9 +51,10 @@ def told(
 class _OfRun:
     """Watches a run for who watches it, and tells of it."""
 
-    def __init__(self, settings: Settings, watch: Progress, topics: Callable[[], Sequence[str]]) -> None:
-        assert settings.lineage is not None
-        self._given, self._settings, self._watch, self._topics = settings.lineage, settings, watch, topics
+    def __init__(
+        self, given: Lineage, settings: Settings, watch: Progress, topics: Callable[[], Sequence[str]]
+    ) -> None:
+        self._given, self._settings, self._watch, self._topics = given, settings, watch, topics
         folder = None if self._given.file is None else Path(self._given.file).parent
         self._sending = Sending(transport_of(self._given), folder)
         self._telling = self._begun()
