@@ -51,7 +51,7 @@ _DAY = 86_400_000
 # https://cheatsheetseries.owasp.org/cheatsheets/Password_Storage_Cheat_Sheet.html#pbkdf2
 _ROUNDS = 600_000
 
-MADE_OF_OTHERS = "it is made of others: `distributary derive` makes it again without these rows, and upkeep deletes what it was before"
+MADE_OF_OTHERS = "it is made of others: `distributary derive`, for a stream with `--whole`, makes it again without these rows, and upkeep deletes what it was before"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from distributary.ingest.settings.groups import (
     Supervisor,
     Trigger,
 )
+from distributary.ingest.settings.lineage.given import Lineage
 from distributary.ingest.settings.places import AnyPlace
 from distributary.ingest.settings.problems import as_error
 from distributary.ingest.settings.reference import json_schema_of, page_of
@@ -162,6 +163,8 @@ class Settings(Group):
     """A table with every record that is read, once and as it came: bytes, headers, place and time. `{}` or `{table: bronze}`; by default there is none."""
     catalog: Catalog | None = None
     """By which names Spark's SQL finds the tables; by default they have none but their places."""
+    lineage: Lineage | None = None
+    """Where data catalogues hear of each run, as events of OpenLineage's; by default nowhere."""
     storage: StorageOptions = StorageOptions()
     """How object stores and HDFS are reached; a folder needs none of it. What is not given comes from the environment, as each cloud's own tools take it."""
     checkpoint: AnyPlace
