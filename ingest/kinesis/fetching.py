@@ -50,8 +50,9 @@ class Place:
 class Fetched:
     """What a reading came to.
 
-    resumed  where records may be gone that come right behind its beginning: when the first one came that is there; None where all are there
-    ended    whether the shard was closed, and has nothing more
+    resumed     where records may be gone that come right behind its beginning: when the first one came that is there; None where all are there
+    ended       whether the shard was closed, and has nothing more
+    is_through  whether there was nothing more just then
     """
 
     sequence: str
@@ -59,6 +60,7 @@ class Fetched:
     next: str | None = None
     resumed: int | None = None
     ended: bool = False
+    is_through: bool = False
     newest: int = 0
     _columns: tuple[list[Any], ...] = field(default_factory=lambda: ([], [], [], [], []))
     _bytes: int = 0
@@ -122,6 +124,7 @@ def read_on(
             found.ended = True
             break
         if not page.behind:
+            found.is_through = True
             break
         if page.at - found.reached > _NEAR:
             iterator = None

@@ -34,15 +34,17 @@ _IDLE_MILLIS = 3_600_000
 class Line:
     """The reading of one shard.
 
-    pieces    those that are kept, in order
-    reached   before which moment all is read, in milliseconds since the epoch
-    iterator  where it goes on, and when that was given
+    pieces      those that are kept, in order
+    reached     before which moment all is read, in milliseconds since the epoch
+    iterator    where it goes on, and when that was given
+    is_through  whether the last look at it came to the end that it had
     """
 
     shard: Shard
     reached: int
     pieces: list[Piece] = field(default_factory=list)
     iterator: tuple[str, float] | None = None
+    is_through: bool = False
 
     @property
     def end(self) -> int:
@@ -82,7 +84,11 @@ class Looking:
         while not self._stop.is_set() and (lines := self._to_read(done)):
             with ThreadPoolExecutor(min(SHARDS_AT_ONCE, len(lines))) as pool:
                 list(pool.map(self._read, lines))
-            done |= {line.shard.number for line in lines if line.reached >= moment}
+            done |= {
+                line.shard.number
+                for line in lines
+                if not whole or line.is_through or line.is_over or line.reached > moment
+            }
             if any(line.is_over for line in lines):
                 self._learn()
 
@@ -139,12 +145,13 @@ class Looking:
 
     def _read(self, line: Line) -> None:
         sequence = line.pieces[-1].sequence if line.pieces else ""
+        line.is_through = False
         place = Place(line.shard.id, sequence, self.begun.begins, line.reached, _still_good(line))
         found = read_on(self._questions, place, self._retention, self._stop)
         if found.resumed is not None and not self._lose(line, found.resumed):
             return
         if self._take(line, found):
-            line.reached = found.reached
+            line.reached, line.is_through = found.reached, found.is_through
             line.iterator = None if found.next is None else (found.next, time.monotonic())
 
     def _take(self, line: Line, found: Fetched) -> bool:
