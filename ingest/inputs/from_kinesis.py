@@ -276,7 +276,12 @@ def open_stream(
     asking = Asking(stop, tell)
     questions = Questions(client or boto3_client(chosen, SHARDS_AT_ONCE), chosen)
     root = open_files(settings.sink.root, settings.storage)
-    shards = Shards(questions, root.below(f"{_FOLDER}/{settings.name}/{chosen.topic}"), settings.source.starting_offsets, asking)
+    shards = Shards(
+        questions,
+        root.below(f"{_FOLDER}/{settings.name}/{chosen.topic}"),
+        settings.source.starting_offsets,
+        asking,
+    )
     # A run that ends by itself ends at what is there: that has to be known.
     shards.whole = tell is not None and (settings.trigger.available_now or settings.source.until is not None)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -167,4 +168,5 @@ def _take(found: Fetched, place: Place, page: Page) -> None:
 
 
 def _millis(record: dict[str, Any]) -> int:
-    return round(record["ApproximateArrivalTimestamp"].timestamp() * 1000)
+    came: datetime = record["ApproximateArrivalTimestamp"]
+    return round(came.timestamp() * 1000)

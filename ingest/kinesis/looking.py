@@ -131,7 +131,8 @@ class Looking:
             Shard(name).number: Shard(name)
             for number in new
             for name in listed[number].parents
-            if self.begun.shards and Shard(name).number not in known.keys() | self.lines.keys() | listed.keys()
+            if self.begun.shards
+            and Shard(name).number not in known.keys() | self.lines.keys() | listed.keys()
         }
         for number, shard in sorted({**known, **missed, **listed}.items()):
             line = self.lines.setdefault(number, Line(shard, 0))
@@ -178,9 +179,7 @@ class Looking:
         )
         return self._add(line, "lost", reached=max(resumed, line.reached))
 
-    def _add(
-        self, line: Line, kind: Kind, found: Fetched | None = None, reached: int | None = None
-    ) -> bool:
+    def _add(self, line: Line, kind: Kind, found: Fetched | None = None, reached: int | None = None) -> bool:
         rows: pa.Table | None = None
         before = line.pieces[-1] if line.pieces else None
         if found is None:
@@ -216,5 +215,3 @@ def _still_good(line: Line) -> str | None:
 
 def _time(millis: int) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(millis / 1000))
-
-

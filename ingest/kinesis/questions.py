@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol
@@ -66,6 +66,14 @@ class IteratorExpired(Exception):
 
 class NotInShard(Exception):
     """A sequence number is none that a shard knows, as of another stream of its name."""
+
+
+_MEANT: Mapping[str, type[Exception]] = {
+    **dict.fromkeys(_THROTTLED, Throttled),
+    "ExpiredIteratorException": IteratorExpired,
+    "InvalidArgumentException": NotInShard,
+    "ValidationException": NotInShard,
+}
 
 
 class KinesisClient(Protocol):
@@ -179,7 +187,7 @@ def _as_role(session: Any, access: KinesisStream) -> Any:
         }
 
     of_role = get_session()
-    of_role._credentials = DeferredRefreshableCredentials(taken_on, "assume-role")  # noqa: SLF001 - there is no other way in
+    of_role._credentials = DeferredRefreshableCredentials(taken_on, "assume-role")
     return boto3.Session(botocore_session=of_role, region_name=session.region_name)
 
 
@@ -268,12 +276,8 @@ class Questions:
             return ConfigError(
                 f"source.kinesis: {name}; check region, profile and role_arn, or AWS's own variables"
             )
-        if code in _THROTTLED:
-            return Throttled(code)
-        if code == "ExpiredIteratorException":
-            return IteratorExpired(code)
-        if code in ("InvalidArgumentException", "ValidationException"):
-            return NotInShard(code)
+        if (meant := _MEANT.get(code)) is not None:
+            return meant(code)
         if code in _REFUSED:
             return CredentialsRefused(
                 f"Kinesis does not accept who reads stream {stream} ({code}); give the role or user {_RIGHTS}, and kms:Decrypt where "
@@ -283,7 +287,9 @@ class Questions:
             return SetupError(
                 f"there is no stream {stream} (source.kinesis.stream), or it has a shard no more that it had; make it, or correct name, region and account"
             )
-        what = f"fails ({code})" if code else f"does not answer ({name}); check source.kinesis and the network"
+        what = (
+            f"fails ({code})" if code else f"does not answer ({name}); check source.kinesis and the network"
+        )
         return BrokerUnavailable(f"Kinesis, asked for stream {stream}, {what}")
 
 

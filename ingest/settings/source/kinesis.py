@@ -64,4 +64,7 @@ def wrong_bounds_of_streams(source: Any) -> Iterator[Wrong]:
     for name in ("starting_offsets", "until"):
         if isinstance(getattr(source, name), dict):
             why = "offsets of a stream are numbers given as it is read, so nobody knows them before"
-            yield (name,), f"{why}; write a point in time" + (", earliest or latest" if name != "until" else "")
+            yield (
+                (name,),
+                f"{why}; write a point in time" + (", earliest or latest" if name != "until" else ""),
+            )

@@ -60,7 +60,9 @@ def test_what_retention_took_ends_the_run_or_is_told_in_the_ledger(
     now = kit.stream.now
     kit.stream.now = lambda: now() + 30 * 3600
     kit.put(range(20, 25))
-    with pytest.raises(CheckpointMismatch, match=r"Kinesis has no more of games/[01] from offset \d to before"):
+    with pytest.raises(
+        CheckpointMismatch, match=r"Kinesis has no more of games/[01] from offset \d to before"
+    ):
         kit.run()
     kit.configured(source={"on_data_loss": "record"})
     outcome = kit.run()
@@ -80,14 +82,18 @@ def test_a_stream_made_anew_is_told_and_latest_begins_at_its_end(kit: StreamKit)
     assert kit.numbers() == [10, 11]
     kit.assert_clean()
     kit.stream.remake(2)
-    with pytest.raises(CheckpointMismatch, match="games was deleted and"):
+    with pytest.raises(CheckpointMismatch, match="topic 'games' was made anew"):
         kit.run()
 
 
-def test_records_of_the_producer_library_come_apart_and_keys_and_sequence_numbers_stay(kit: StreamKit) -> None:
+def test_records_of_the_producer_library_come_apart_and_keys_and_sequence_numbers_stay(
+    kit: StreamKit,
+) -> None:
     kit.configured(
         decode={"key": "text"},
-        tables=[{"match": "*", "columns": {"headers": {"of": "sequence_number", "sub": "sub_sequence_number"}}}],
+        tables=[
+            {"match": "*", "columns": {"headers": {"of": "sequence_number", "sub": "sub_sequence_number"}}}
+        ],
     )
     kit.stream.put([("a", packed(("a", b'{"n": 0}'), ("b", b'{"n": 1}'))), ("c", b'{"n": 2}')])
     kit.run()

@@ -152,7 +152,9 @@ class Emulated:
             if not _FIRST <= behind + 1 <= self._sequence:
                 raise Refused("InvalidArgumentException")
         elif kind == "AT_TIMESTAMP":
-            behind = max((one.sequence for one in shard.records if one.at < asked["Timestamp"]), default=behind)
+            behind = max(
+                (one.sequence for one in shard.records if one.at < asked["Timestamp"]), default=behind
+            )
         return self._answer(ShardIterator=self._iterator(shard, behind))
 
     def get_records(self, **asked: Any) -> dict[str, Any]:
@@ -172,9 +174,7 @@ class Emulated:
             found = there[: min(asked["Limit"], self.page)]
             rest = there[len(found) :]
             last = found[-1].sequence if found else int(behind)
-            more = (
-                {} if shard.closed_at and not rest else {"NextShardIterator": self._iterator(shard, last)}
-            )
+            more = {} if shard.closed_at and not rest else {"NextShardIterator": self._iterator(shard, last)}
             late = max(1, int((self.now() - rest[0].at) * 1000)) if rest else 0
             records = [
                 {
@@ -227,7 +227,7 @@ def served(stream: Emulated) -> Iterator[str]:
     """The address of a server for boto3's client, until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802 - as the server calls it
+        def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["content-length"])) or "{}")
             name = self.headers["x-amz-target"].rpartition(".")[2]
             ask = {
@@ -248,6 +248,9 @@ def served(stream: Emulated) -> Iterator[str]:
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return super().date_time_string(stream.now() if timestamp is None else timestamp)
 
         def log_message(self, *_: Any) -> None:
             """Nobody reads it."""

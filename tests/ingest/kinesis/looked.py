@@ -40,9 +40,7 @@ class World:
 
     def rows(self, looking: Looking, number: int = 0) -> list[tuple[int, bytes]]:
         """Offset and value of all that is kept of a shard."""
-        return [
-            (row["offset"], row["value"]) for row in self.records(looking, number).to_pylist()
-        ]
+        return [(row["offset"], row["value"]) for row in self.records(looking, number).to_pylist()]
 
     def records(self, looking: Looking, number: int = 0) -> pa.Table:
         """The same, as records."""

@@ -127,9 +127,7 @@ def of_kinesis(folder: Path, _: LocalStack) -> Iterator[World]:
         yield World(settings_of(folder, kinesis=kinesis), send, lambda: stream.remake(2))
 
 
-@pytest.fixture(
-    params=[of_kafka, of_delta, of_files, of_kinesis], ids=["kafka", "delta", "files", "kinesis"]
-)
+@pytest.fixture(params=[of_kafka, of_delta, of_files, of_kinesis], ids=["kafka", "delta", "files", "kinesis"])
 def world(
     request: pytest.FixtureRequest, tmp_path: Path, stack: LocalStack, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[World]:

@@ -36,8 +36,16 @@ def test_a_stream_is_a_topic_by_its_name() -> None:
     [
         ({"stream": "no stream"}, {}, r"source\.kinesis\.stream"),
         ({}, {}, r"source\.kinesis\.stream: this setting is missing"),
-        ({"stream": "a", "endpoint": "http://user:secret@host"}, {}, r"source\.kinesis\.endpoint: it is no http"),
-        ({"stream": "a"}, {"topics": ["a"]}, r"source\.topics: source\.kinesis has a stream read, .* Kafka's"),
+        (
+            {"stream": "a", "endpoint": "http://user:secret@host"},
+            {},
+            r"source\.kinesis\.endpoint: it is no http",
+        ),
+        (
+            {"stream": "a"},
+            {"topics": ["a"]},
+            r"source\.topics: source\.kinesis has a stream read, .* Kafka's",
+        ),
         ({"stream": "a"}, {"files": {"path": "./in"}}, "another source's"),
         (
             {"stream": "a"},
