@@ -48,6 +48,39 @@ class Place:
 
 
 @dataclass
+class Gathered:
+    """Records that were read, column by column, and when the newest of them came; 0 where there are none."""
+
+    newest: int = 0
+    _columns: tuple[list[Any], ...] = field(default_factory=lambda: ([], [], [], [], []))
+    _bytes: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many."""
+        return len(self._columns[0])
+
+    @property
+    def is_full(self) -> bool:
+        """Whether they are as many as are read at once."""
+        return self._bytes >= _MOST_BYTES or self.count >= _MOST_RECORDS
+
+    def rows(self) -> pa.Table:
+        """They as a table."""
+        return as_rows(self._columns)
+
+    def add(self, record: dict[str, Any]) -> None:
+        """Take one of Kinesis's records, with all that are in it."""
+        millis = _millis(record)
+        self.newest = max(self.newest, millis)
+        for key, value, sub in taken_apart(record["PartitionKey"], record["Data"]):
+            one = (key, value, millis, record["SequenceNumber"], sub)
+            for column, of_it in zip(self._columns, one, strict=True):
+                column.append(of_it)
+            self._bytes += len(value)
+
+
+@dataclass
 class Fetched:
     """What a reading came to.
 
@@ -62,33 +95,7 @@ class Fetched:
     resumed: int | None = None
     ended: bool = False
     is_through: bool = False
-    newest: int = 0
-    _columns: tuple[list[Any], ...] = field(default_factory=lambda: ([], [], [], [], []))
-    _bytes: int = 0
-
-    @property
-    def count(self) -> int:
-        """How many records."""
-        return len(self._columns[0])
-
-    @property
-    def is_full(self) -> bool:
-        """Whether it is as much as is read at once."""
-        return self._bytes >= _MOST_BYTES or self.count >= _MOST_RECORDS
-
-    def rows(self) -> pa.Table:
-        """The records."""
-        return as_rows(self._columns)
-
-    def add(self, record: dict[str, Any]) -> None:
-        """Take one of Kinesis's records, with all that are in it."""
-        self.sequence = record["SequenceNumber"]
-        millis = _millis(record)
-        self.newest = max(self.newest, millis)
-        for key, value, sub in taken_apart(record["PartitionKey"], record["Data"]):
-            for column, one in zip(self._columns, (key, value, millis, self.sequence, sub), strict=True):
-                column.append(one)
-            self._bytes += len(value)
+    records: Gathered = field(default_factory=Gathered)
 
 
 def read_on(
@@ -101,18 +108,18 @@ def read_on(
     """
     found, pages = Fetched(place.sequence, place.reached), 0
     iterator, is_sure, waited = place.next, place.next is not None, 0
-    while pages < _MOST_PAGES and not found.is_full:
+    while pages < _MOST_PAGES and not found.records.is_full:
         try:
             iterator = iterator or _begin(questions, place, retention)
             page = questions.page(iterator, _PAGE)
         except Throttled:
             waited += 1
-            if found.count or waited > _WAITS or stop.wait(_WAIT_SECONDS * 2**waited):
+            if found.records.count or waited > _WAITS or stop.wait(_WAIT_SECONDS * 2**waited):
                 break
             continue
         except IteratorExpired:
             iterator, is_sure = None, False
-            if found.count:
+            if found.records.count:
                 break
             continue
         pages += 1
@@ -161,10 +168,11 @@ def _take(found: Fetched, place: Place, page: Page) -> None:
     for record in page.records:
         # What a reading begins at, to see that nothing behind it is gone.
         if record["SequenceNumber"] != place.sequence:
-            found.add(record)
+            found.records.add(record)
+            found.sequence = record["SequenceNumber"]
     # Of a shard that was closed nobody knows when: what came last is what is known of it.
-    reached = found.newest if page.next is None else page.at - page.behind
-    found.reached = max(found.reached, found.newest, reached)
+    reached = found.records.newest if page.next is None else page.at - page.behind
+    found.reached = max(found.reached, found.records.newest, reached)
 
 
 def _millis(record: dict[str, Any]) -> int:

@@ -159,7 +159,7 @@ class Looking:
         """Keep what was found; whether nobody else was first."""
         kept = line.pieces[-1].reached if line.pieces else self.begun.made
         moved = bool(line.pieces) and found.sequence != line.pieces[-1].sequence
-        if found.count:
+        if found.records.count:
             if not self._add(line, "records", found):
                 return False
         elif not found.ended and (moved or found.reached - kept >= _IDLE_MILLIS):
@@ -186,10 +186,10 @@ class Looking:
             piece = following(before, line.shard, kind, int(kind == "lost"))
             piece = replace(piece, reached=line.reached if reached is None else reached)
         else:
-            rows = found.rows() if kind == "records" else None
+            rows = found.records.rows() if kind == "records" else None
             piece = following(before, line.shard, kind, 0 if rows is None else rows.num_rows)
             piece = replace(piece, sequence=found.sequence, reached=found.reached)
-        piece = replace(piece, newest=0 if found is None or rows is None else found.newest)
+        piece = replace(piece, newest=0 if found is None or rows is None else found.records.newest)
         there = self._kept.put(piece, rows)
         line.pieces.append(there)
         line.reached = there.reached
