@@ -35,11 +35,11 @@ class StreamKit(LandingKit):
 
 @contextmanager
 def streaming(
-    folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, shards: int = 2
+    folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str = "games"
 ) -> Iterator[StreamKit]:
-    """Such a pipeline with an empty stream, until the block ends."""
+    """Such a pipeline with an empty stream of two shards, until the block ends."""
     for name, value in (("ACCESS_KEY_ID", "anybody"), ("SECRET_ACCESS_KEY", "anything")):
         monkeypatch.setenv(f"AWS_{name}", value)
-    stream = Emulated(shards)
+    stream = Emulated(2, name)
     with served(stream) as endpoint:
         yield StreamKit(folder, spark, stream, endpoint)
