@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from distributary.ingest.inputs.delta.channels import open_tables
 from distributary.ingest.inputs.from_files import open_landing
 from distributary.ingest.inputs.from_kafka import open_kafka
+from distributary.ingest.inputs.from_kinesis import open_stream
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels, Tell
 from distributary.ingest.storage.opening import open_files
@@ -33,4 +34,6 @@ def open_source(
         return open_landing(
             settings.source, settings.source.files, root, settings.storage, archives=not settings.debug_suffix
         )
+    if settings.source.kinesis is not None:
+        return open_stream(settings, settings.source.kinesis, stop, tell)
     return open_kafka(settings.source, spark, stop, tell=tell)

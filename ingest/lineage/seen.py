@@ -87,9 +87,11 @@ def _seen(root: Files, settings: Settings, sums: Recorded) -> Flow:
 
 
 def _where(settings: Settings, topic: str) -> str:
-    """Where a topic is: its brokers, or the place of the table, or of the files, that it is."""
+    """Where a topic is: its brokers, its region, or the place of the table, or of the files, that it is."""
     if settings.source.files is not None:
         return without_logins(str(settings.source.files.path))
+    if settings.source.kinesis is not None:
+        return settings.source.kinesis.where
     tables = {} if settings.source.delta is None else settings.source.delta.topics()
     return without_logins(str(tables[topic]) if tables else settings.source.kafka["bootstrap.servers"])
 
