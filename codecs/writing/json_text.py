@@ -17,6 +17,7 @@ import pyarrow.types as kinds
 
 from distributary.codecs.types.fit import is_list
 from distributary.codecs.types.walk import around, held, rebuilt
+from distributary.codecs.wire.binary_rows import BinaryRows
 
 _BINARY = pa.binary()
 
@@ -46,8 +47,9 @@ def _object(names: Sequence[str], columns: Sequence[pa.Array], count: int) -> pa
         for name, column in zip(names, columns, strict=True)
     ]
     # Each with a comma before it: where all are null, Arrow's way of passing them over leaves the row out.
-    inside = pc.binary_join_element_wise(*members, _NOTHING, null_handling="replace", null_replacement="")
-    return _around(b"{", pc.binary_slice(inside, 1), b"}")
+    joined = pc.binary_join_element_wise(*members, _NOTHING, null_handling="replace", null_replacement="")
+    view = BinaryRows.of(joined)
+    return _around(b"{", view.tails((view.end > view.begin).astype(np.int64), None), b"}")
 
 
 def _member(name: str) -> pa.Scalar:
