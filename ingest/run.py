@@ -100,11 +100,14 @@ def schemas_of(
     channels: Channels,
     tell: Callable[[Notice], None] = to_log,
 ) -> Iterator[SchemaRegistry]:
-    """Where the settings' schemas come from: the registry, the location of the one that is inferred, or both.
+    """Where the settings' schemas come from: the registry, the source itself, the location of the one that is inferred, or registry and location.
 
     Where no record names its schema, a location that is empty gets its first version, inferred from what the topics hold
     now. `tell` is told when the registry's answers come from its cache.
     """
+    if (brought := channels.schemas()) is not None:
+        yield brought
+        return
     codec = load_codec(settings.decode.codec)
     if codec.registered:
         with open_registry(settings.registry) as registry:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
-from distributary.ingest.landing.content import Damaged
+from distributary.codecs.containers.base import Damaged
 
 # Records one behind the other, and the row of the first of them; None where a row holds no record.
 Rows = tuple[int, list[bytes | None]]

@@ -6,7 +6,6 @@ A million files that are known cost a listing and two digests each; nothing of t
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +18,7 @@ from distributary.errors import PipelineError
 from distributary.ingest.landing.known import digest, state_of
 from distributary.ingest.landing.numbers import Landed, is_as_registered
 from distributary.ingest.landing.register import Register
+from distributary.ingest.landing.wanted import Wanted
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.contract import Files, Info
 
@@ -59,11 +59,7 @@ class Looking:
     now: Callable[[], float] = time.time
     # Those that are known and old enough to be archived, each with its number, as the newest look found them.
     old: list[tuple[int, Info]] = field(default_factory=list, init=False)
-    _wanted: re.Pattern[str] | None = field(init=False)
     _changed: Collection[int] = field(default=(), init=False)
-
-    def __post_init__(self) -> None:
-        self._wanted = None if self.chosen.glob is None else as_regex(self.chosen.glob)
 
     def look(self, read: int | None, changed: Collection[int] = ()) -> None:
         """Register what is new. `read` is the number before which all files were given to batches; where nobody knows, what changed is left.
@@ -76,7 +72,7 @@ class Looking:
         self.old, self._changed = [], changed
         listed = self.folder.walk()
         while part := list(islice(listed, _AT_ONCE)):
-            new = self._not_known(list(filter(self._is_wanted, part)))
+            new = self._not_known(list(filter(self._wanted.takes, part)))
             for at in range(0, len(new), _AN_ENTRY):
                 self._register(
                     sorted(new[at : at + _AN_ENTRY], key=lambda one: (one.modified, one.path)), read
@@ -87,18 +83,13 @@ class Looking:
     def _by(self) -> str:
         return self.chosen.identity or ("etag" if self.folder.url.startswith("s3") else "content")
 
-    def _is_wanted(self, info: Info) -> bool:
-        # Of no bytes there is nothing to read, and many may be written to yet.
-        if not info.size or any(part[0] in "._" for part in info.path.split("/")):
-            return False
-        name = info.name if "/" not in (self.chosen.glob or "/") else info.path
-        if self._wanted is not None and not self._wanted.fullmatch(name):
-            return False
-        return not self.is_settling(info)
-
     def is_settling(self, info: Info) -> bool:
         """Whether a file was written to so short a time ago that more may come."""
-        return bool(self.chosen.settle) and info.modified > (self.now() - self.chosen.settle) * 1000
+        return self._wanted.is_settling(info)
+
+    @cached_property
+    def _wanted(self) -> Wanted:
+        return Wanted(self.chosen, self.now)
 
     def _not_known(self, infos: Sequence[Info]) -> list[Info]:
         numbers, states = self.register.paths.get_all([digest(one.path) for one in infos])
@@ -216,17 +207,3 @@ class Looking:
             if paths:
                 shown = ", ".join(paths[:_MOST_TOLD]) + (", ..." if len(paths) > _MOST_TOLD else "")
                 _log.warning("%s: %s %s: %s", self.folder, len(paths), what, shown)
-
-
-def as_regex(glob: str) -> re.Pattern[str]:
-    """What a pattern of paths means."""
-    found, at = "", 0
-    while at < len(glob):
-        if glob.startswith("**/", at):
-            found, at = f"{found}(?:[^/]+/)*", at + 3
-        elif glob.startswith("**", at):
-            found, at = f"{found}.*", at + 2
-        else:
-            found += {"*": "[^/]*", "?": "[^/]"}.get(glob[at], re.escape(glob[at]))
-            at += 1
-    return re.compile(found, re.DOTALL)

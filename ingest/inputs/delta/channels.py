@@ -135,6 +135,9 @@ class Tables:
             pa.unify_schemas([_named_by_text(one) for one in layouts], promote_options="permissive")
         )
 
+    def schemas(self) -> None:
+        """Rows name none."""
+
     def layout(self, topic: str, end: int | None = None) -> pa.Schema:
         """A table's columns, as of before this offset, or of now."""
         log = self.logs[topic]

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from tests.ingest.landing.landed import looking, paths, put, records, registered
 
-from distributary.ingest.landing.looking import Rewritten, as_regex
+from distributary.ingest.landing.looking import Rewritten
+from distributary.ingest.landing.wanted import as_regex
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
 

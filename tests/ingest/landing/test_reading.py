@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ingest.landing.landed import looking, put, records
 
+from distributary.codecs.containers.base import Damaged
 from distributary.ingest.landing import formats
-from distributary.ingest.landing.content import Damaged
 from distributary.ingest.landing.formats import FORMATS
 from distributary.ingest.landing.told import read
 from distributary.ingest.storage.contract import Files
