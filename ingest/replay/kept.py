@@ -20,8 +20,8 @@ from distributary.errors import AnswerLost
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.commit_log.formats import require_readable
-from distributary.ingest.erasure.replays import BEGUN, DONE, REPLAYS
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.upkeep.replayed import BEGUN, DONE, REPLAYS
 
 FORMAT = 2
 

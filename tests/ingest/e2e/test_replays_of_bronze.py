@@ -21,8 +21,8 @@ from distributary.ingest.quarantine.contents import contents
 from distributary.ingest.rebuild.dry import lacking
 from distributary.ingest.rebuild.reset import reset
 from distributary.ingest.rebuild.silver import Replayed, replay
-from distributary.ingest.erasure.replays import REPLAYS
 from distributary.ingest.storage.opening import open_files
+from distributary.ingest.upkeep.replayed import REPLAYS
 from distributary.producer_sim.verify.comparison import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
