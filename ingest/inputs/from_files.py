@@ -212,9 +212,7 @@ class LandingFolder:
             return
         # Of a number that another took the place of, nothing was read: what has it waits for the next look.
         done = [
-            one
-            for one in self._looking.old
-            if one[0] < self._done and one[0] not in self._register.replaced
+            one for one in self._looking.old if one[0] < self._done and one[0] not in self._register.replaced
         ]
         if done:
             move(self._folder, self._archive, done)

@@ -15,13 +15,13 @@ from tests.ingest.e2e.test_bronze import send_mixed
 
 from distributary.errors import BudgetSpent, ConfigError, LeaseHeld
 from distributary.ingest import failpoints
+from distributary.ingest.erasure.replays import REPLAYS
 from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.contents import contents
 from distributary.ingest.rebuild.dry import lacking
 from distributary.ingest.rebuild.reset import reset
 from distributary.ingest.rebuild.silver import Replayed, replay
-from distributary.ingest.erasure.replays import REPLAYS
 from distributary.ingest.storage.opening import open_files
 from distributary.producer_sim.verify.comparison import verify
 

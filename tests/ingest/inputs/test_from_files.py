@@ -48,7 +48,7 @@ def test_one_that_went_with_all_its_copies_ends_the_run(root: PosixFiles) -> Non
     root.put("landing/a", b"its content")
     found = landing(root)
     root.delete(["landing/a"])
-    with pytest.raises(FilesGone, match="1 files of .* went away before they were read: a"):
+    with pytest.raises(FilesGone, match=r"1 files of .* went away before they were read: a"):
         batch(found)
 
 
