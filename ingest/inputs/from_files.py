@@ -266,8 +266,19 @@ class LandingFolder:
                 "record, then a record in quarantine names each, and what comes next is read"
             )
         # One that will not be taken, such as one that was emptied, is not waited for.
-        waits = [number for number, info in infos.items() if info and self._looking.is_settling(info)]
-        return min([end, *waits])
+        waits = [
+            file
+            for file in changed
+            if (info := infos[file.number]) is not None and self._looking.is_settling(info)
+        ]
+        if not waits or (self._holds_up(waits, files) and self._looking.postpone(waits)):
+            return end
+        return waits[0].number
+
+    def _holds_up(self, waits: Sequence[Landed], files: Sequence[Landed]) -> bool:
+        """Whether others of a batch could be read that come behind those that wait: they may wait for long."""
+        none = {one.number for one in waits} | self._register.replaced
+        return any(one.number > waits[0].number and one.number not in none for one in files)
 
     def _changed(self, files: Sequence[Landed]) -> list[Landed]:
         """Those that are not as they were registered."""

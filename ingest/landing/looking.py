@@ -79,6 +79,13 @@ class Looking:
                 )
         self.register.bring_together()
 
+    def postpone(self, files: Sequence[Landed]) -> bool:
+        """Have files that are being written to wait behind all others; not where another run registers something first."""
+        first = self.register.next_number
+        return self.register.append(
+            [replace(one, number=first + place, instead_of=one.number) for place, one in enumerate(files)]
+        )
+
     @cached_property
     def _by(self) -> str:
         return self.chosen.identity or ("etag" if self.folder.url.startswith("s3") else "content")

@@ -131,9 +131,7 @@ class Tables:
             self.layout(topic, None if ends is None else ends[topic][0])
             for topic in (self.logs if ends is None else ends)
         ]
-        return struct_json(
-            pa.unify_schemas([_named_by_text(one) for one in layouts], promote_options="permissive")
-        )
+        return struct_json(reduce(_and_columns_of, map(_named_by_text, layouts)))
 
     def schemas(self) -> None:
         """Rows name none."""
@@ -258,6 +256,17 @@ def _told(place: Files) -> Iterator[None]:
     except DeltaError as error:
         why = " ".join(str(error).split())
         raise CheckpointMismatch(f"{place} cannot be read as it was at a version: {why}") from None
+
+
+def _and_columns_of(first: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """The columns of both, wide enough for either where there is such a type, and else as the first has them."""
+    for column in other:
+        try:
+            first = pa.unify_schemas([first, pa.schema([column])], promote_options="permissive")
+        except pa.ArrowTypeError:
+            # What does not fit goes where values of other types go.
+            continue
+    return first
 
 
 def _named_by_text(schema: pa.Schema) -> pa.Schema:

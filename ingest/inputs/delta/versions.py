@@ -32,7 +32,8 @@ BEFORE = "update_preimage"
 TOLD_WITHIN = ""
 """Of a file that says by a column what became of each row."""
 
-_ENTRIES_KEPT = 4096
+# Of what entries name: one that has ten thousand files weighs as much as ten thousand that have one.
+_ACTIONS_KEPT = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +111,10 @@ class TableLog:
 
     def _entry(self, version: int) -> tuple[Action, ...]:
         if version not in self._read:
-            if len(self._read) >= _ENTRIES_KEPT:
+            found = _entry_of(self.place, version)
+            if sum(map(len, self._read.values())) + len(found) > _ACTIONS_KEPT:
                 self._read.clear()
-            self._read[version] = _entry_of(self.place, version)
+            self._read[version] = found
         return self._read[version]
 
     def _told(self, version: int, actions: Sequence[Action]) -> Iterator[_Told]:

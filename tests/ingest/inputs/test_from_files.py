@@ -28,7 +28,7 @@ def landing(root: PosixFiles, *, skips_gone: bool = False, **chosen: Any) -> Lan
 
 def batch(found: LandingFolder, first: int = 0) -> list[str]:
     """The paths of the files that the next batch reads."""
-    end = found.batch_end(first, found.ends()[found.topic][0] >> 32)
+    end = found.batch_end(first, found.end_offsets()[found.topic][0] >> 32)
     return [one.path for one in found.files_in(first_offset(first), first_offset(end))]
 
 
@@ -48,7 +48,7 @@ def test_one_that_went_with_all_its_copies_ends_the_run(root: PosixFiles) -> Non
     root.put("landing/a", b"its content")
     found = landing(root)
     root.delete(["landing/a"])
-    with pytest.raises(FilesGone, match="1 files of .* went away before they were read: a"):
+    with pytest.raises(FilesGone, match=r"1 files of .* went away before they were read: a"):
         batch(found)
 
 
@@ -78,7 +78,25 @@ def test_a_file_that_is_not_taken_any_more_holds_up_no_other(root: PosixFiles, c
         os.utime(f"{root.url}/landing/{path}", (long_ago, long_ago - (path == "a.json")))
     landing(root, settle="60 s")
     root.put("landing/a.json", content)
-    waits = landing(root, settle="60 s", glob="b*")
-    assert batch(waits) == [], "more may come"
+    found = landing(root, settle="60 s", glob="b*")
+    assert batch(found) == ["b.json"], "more may come of the other"
+    assert batch(found, 2) == []
     os.utime(f"{root.url}/landing/a.json", (long_ago, long_ago))
-    assert batch(landing(root, settle="60 s", glob="b*")) == ["a.json", "b.json"], "of which one is told"
+    assert batch(landing(root, settle="60 s", glob="b*"), 2) == ["a.json"], "which is told, not waited for"
+
+
+def test_a_file_that_is_written_to_for_ever_waits_alone_and_is_read_once_it_has_settled(
+    root: PosixFiles,
+) -> None:
+    long_ago = time.time() - 3600
+    for path in ("a.json", "b.json"):
+        root.put(f"landing/{path}", b"its content " + path.encode())
+        os.utime(f"{root.url}/landing/{path}", (long_ago, long_ago - (path == "a.json")))
+    landing(root, settle="60 s")
+    root.put("landing/a.json", b"a line more")
+    found = landing(root, settle="60 s")
+    assert batch(found) == ["b.json"]
+    assert batch(found, 2) == [], "behind which there is nothing yet"
+    os.utime(f"{root.url}/landing/a.json", (long_ago, long_ago))
+    found.end_offsets()
+    assert batch(found, 2) == ["a.json"]

@@ -226,7 +226,7 @@ def test_what_is_told_as_rewritten_is_not_read_by_being_written_once_more(files:
 
 def test_names_that_are_no_utf_8_are_names(tmp_path: Path) -> None:
     folder = PosixFiles(tmp_path)
-    name = os.fsdecode(b"caf\xe9.json")
+    name = os.fsdecode(b"day\xe9.json")
     put(folder, {name: b'{"n": 1}'})
     look = looking(folder)
     look.look(0)

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from distributary.codecs.base import load_codec
 from distributary.errors import CheckpointMismatch, ConfigError, SetupError
+from distributary.ingest.inputs.delta import versions as module
 from distributary.ingest.inputs.delta.channels import TableRecords, Tables, open_tables
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.settings.groups import Route, Source
@@ -199,6 +200,27 @@ def test_columns_are_those_of_all_tables_together_as_of_a_version(
     assert names(opened.columns({"t": {0: 1 << 32}, "u": {0: 1 << 32}})) == ["a"]
 
 
+def test_a_column_that_tables_have_of_types_at_odds_is_as_the_first_has_it(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "t"), pa.table({"a": pa.array([1], pa.int32()), "n": [1]}))
+    write_deltalake(str(tmp_path / "u"), pa.table({"a": ["x"], "n": [1.5], "b": [True]}))
+    opened, _ = tables(tmp_path / "t", tmp_path / "u")
+    told = json.loads(opened.columns() or "{}")["fields"]
+    assert [(one["name"], one["type"]) for one in told] == [
+        ("a", "integer"),
+        ("n", "double"),
+        ("b", "boolean"),
+    ]
+
+
+def test_of_entries_no_more_is_held_than_they_weigh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ACTIONS_KEPT", 10)
+    for number in range(8):
+        make(tmp_path / "t", number + 1)
+    opened, _ = tables(tmp_path / "t")
+    assert opened.lag({"t": {0: 0}}) == {"t": {0: 36}}
+    assert sum(map(len, opened.logs["t"]._read.values())) <= 10
+
+
 def test_what_is_no_table_is_told_by_its_place(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=rf"there is no Delta table in {tmp_path}/none"):
         tables(tmp_path / "none")
@@ -215,7 +237,7 @@ def test_rows_that_were_marked_and_are_put_back_are_inserted(tmp_path: Path, spa
     rows = spark.range(0, 4, 1, 1).withColumnRenamed("id", "a")
     rows.write.format("delta").option("delta.enableDeletionVectors", "true").save(str(place))
     for row in (1, 2):
-        spark.sql(f"DELETE FROM delta.`{place}` WHERE a = {row}")
+        spark.sql(f"DELETE FROM delta.`{place}` WHERE a = {row}")  # noqa: S608 - a folder of this test
     assert list(place.glob("deletion_vector_*"))
     spark.sql(f"RESTORE TABLE delta.`{place}` TO VERSION AS OF 1")
     records = reader(spark, place, read="changes")
