@@ -61,14 +61,14 @@ def test_a_window_is_there_once_it_is_over_and_stays_as_it_was(bench: Bench) -> 
     assert (done.how, done.rows, done.why) == ("added", 2, "")
     first = [(0, "Bonn", 1, 1), (0, "Ulm", 3, 3)]
     assert windows(bench) == first
-    files = {add for add in DeltaTable(str(bench.root / "gold")).file_uris()}
+    files = set(DeltaTable(str(bench.root / "gold")).file_uris())
     assert bench.derive(WINDOWS).how == "current"
     # One row is too late, another one is not.
     bench.put(seen(9.9), seen(12), seen(25))
     late = bench.derive(WINDOWS)
     assert (late.how, late.rows, late.why) == ("added", 1, "1 rows came too late for it")
     assert windows(bench) == [*first, (10, "Ulm", 3, 1)]
-    assert files <= {add for add in DeltaTable(str(bench.root / "gold")).file_uris()}
+    assert files <= set(DeltaTable(str(bench.root / "gold")).file_uris())
     # An OPTIMIZE of either changes nothing.
     for table in ("t", "gold"):
         DeltaTable(str(bench.root / table)).optimize.compact()
