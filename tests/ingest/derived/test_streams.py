@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.spark]
 
 DAY = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
-WINDOWS = {
+WINDOWS: dict[str, Any] = {
     "table": "gold",
     "inputs": ["t"],
     "stream": {

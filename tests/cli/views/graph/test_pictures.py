@@ -169,8 +169,10 @@ def test_what_is_derived_of_tables_that_are_not_shown_is_not_shown_either() -> N
 
 
 def test_names_that_begin_alike_are_told_apart_and_ways_run_between_boxes() -> None:
-    long = {f"silver_of_a_tenant_with_a_very_long_name_{n}_events": n for n in range(3)}
-    found = flow(long)
+    long: dict[str, int | None] = {
+        f"silver_of_a_tenant_with_a_very_long_name_{n}_events": n for n in range(3)
+    }
+    found = flow({**long})
     made = [FlowNode(f"table:{name}", "derived", name) for name in ("first", "second", "last")]
     first = f"table:{next(iter(long))}"
     more = [
