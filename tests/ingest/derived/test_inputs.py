@@ -36,6 +36,8 @@ def test_files_whose_rows_are_all_before_or_behind_are_left_out() -> None:
         ({"minValues": {"at": None}, "maxValues": {"at": None}}, "at"),
         (TOLD, "timestamp_millis(at)"),
         (TOLD, "other_time"),
+        # Another column than the one of this name.
+        (TOLD, "player.at"),
     ],
 )
 def test_where_the_log_tells_nothing_of_it_a_file_is_read(told: object, time: str) -> None:
