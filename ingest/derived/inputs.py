@@ -37,7 +37,8 @@ _Named: TypeAlias = tuple[str, Action]
 # What the log tells of a time is cut to so much.
 _MILLISECOND = 1000
 
-_PLAIN = re.compile(r"(?:\w+\.)?(?P<name>[A-Za-z_]\w*)")
+# A column of a table's own: a field within one is told of elsewhere.
+_PLAIN = re.compile(r"(?:(?:this|other)\.)?(?P<name>[A-Za-z_]\w*)")
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ def shaped(rows: DataFrame, rule: Stream, lookups: Mapping[str, Source], spark: 
             found.join(beside, sql.expr(same), "left")
             .select(
                 f"{THIS}.*",
-                *(sql.col(f"`{name}`.`{one}`") for one in beside.columns if one not in rows.columns),
+                *(sql.col(f"`{name}`.`{one}`") for one in beside.columns if one not in found.columns),
             )
             .alias(THIS)
         )

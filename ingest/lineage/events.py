@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from openlineage.client.event_v2 import InputDataset, Job, OutputDataset, Run, RunEvent, RunState
 from openlineage.client.facet_v2 import (
-    BaseFacet,
+    DatasetFacet,
+    RunFacet,
     column_lineage_dataset,
     dataset_version_dataset,
     error_message_run,
@@ -104,7 +105,7 @@ class Telling:
         )
         return Job(self.namespace, name, {"jobType": about})
 
-    def _failed(self, why: str) -> dict[str, error_message_run.ErrorMessageRunFacet]:
+    def _failed(self, why: str) -> dict[str, RunFacet]:
         if not why:
             return {}
         told = error_message_run.ErrorMessageRunFacet(
@@ -124,7 +125,7 @@ class Telling:
         self, node: FlowNode, topics: Iterable[FlowNode] = (), rows: int | None = None
     ) -> OutputDataset:
         """A dataset with its columns, where each came from, and how many rows it was given."""
-        facets: dict[str, BaseFacet] = {}
+        facets: dict[str, DatasetFacet] = {}
         if node.columns:
             facets["schema"] = schema_dataset.SchemaDatasetFacet(
                 fields=[

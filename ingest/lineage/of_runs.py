@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,9 +43,16 @@ def told(
     try:
         yield lineage, lineage.derived
     except BaseException as error:
-        lineage.ended(sentence(error, settings.source.kafka))
+        lineage.ended(_why(error, settings.source.kafka))
         raise
     lineage.ended()
+
+
+def _why(error: BaseException, kafka: Mapping[str, str]) -> str:
+    try:
+        return sentence(error, kafka) or type(error).__name__
+    except Exception:  # noqa: BLE001 the one that is told of is the one that counts
+        return type(error).__name__
 
 
 class _OfRun:

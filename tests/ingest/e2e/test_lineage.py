@@ -140,7 +140,7 @@ def test_runs_tell_data_catalogues_of_themselves_and_go_on_where_nobody_listens(
     assert first == "lineage: http://127.0.0.1:1 does not take events (ConnectionError); the run goes on"
     assert last.endswith("events of lineage were not told")
     assert kit.rows(table).num_rows == 600
-    lost = {"table": "gold_lost", "inputs": ["quarantine"], "sql": "SELECT nobody FROM quarantine"}
+    lost = {"table": "gold_lost", "inputs": ["ledger_batches"], "sql": "SELECT nobody FROM ledger_batches"}
     kit.configured(lineage={"file": str(file), "url": None}, derive=[lost])
     with pytest.raises(PipelineError):
         kit.run()

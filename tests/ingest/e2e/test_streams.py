@@ -67,15 +67,9 @@ def test_runs_add_to_streams_what_came(kit: PipelineKit) -> None:
     kit.assert_clean()
 
 
+@pytest.mark.heavy  # rounds that die there are tested without a pipeline, and a run that is killed with another derived table
 @pytest.mark.folder
-@pytest.mark.parametrize(
-    "point",
-    [
-        "amid_deriving",
-        # By the other one of the two every test of the round shows that a repeat finds nothing to do.
-        pytest.param("after_deriving", marks=pytest.mark.heavy),
-    ],
-)
+@pytest.mark.parametrize("point", ["amid_deriving", "after_deriving"])
 def test_a_run_that_is_killed_around_an_entry_adds_each_row_once(kit: PipelineKit, point: str) -> None:
     kit.configured(derive=[WINDOWS, ROWS])
     kit.simulate(1, games=1)
