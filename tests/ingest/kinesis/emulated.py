@@ -153,7 +153,7 @@ class Emulated:
                 raise Refused("InvalidArgumentException")
         elif kind == "AT_TIMESTAMP":
             behind = max(
-                (one.sequence for one in shard.records if one.at < asked["Timestamp"]), default=behind
+                (one.sequence for one in shard.records if one.at < int(asked["Timestamp"])), default=behind
             )
         return self._answer(ShardIterator=self._iterator(shard, behind))
 

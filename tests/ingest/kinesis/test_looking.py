@@ -158,6 +158,8 @@ def test_nothing_is_lost_where_nothing_came_though_the_last_record_is_gone(world
 def test_a_reading_begins_at_a_moment_once_for_all(world: World) -> None:
     world.stream.put_into(0, *values(3))
     world.clock.at += HOUR
+    world.stream.put_into(0, b"of that second, and before")
+    world.clock.at += 0.5
     begins = round(world.clock.at * 1000)
     looking = world.looking(begins)
     looking.look()
