@@ -118,7 +118,7 @@ def read_on(
                 break
             continue
         except IteratorExpired:
-            iterator, is_sure = None, False
+            iterator, is_sure, pages = None, False, pages + 1
             if found.records.count:
                 break
             continue
