@@ -65,8 +65,9 @@ class Emulated:
         self, shards: int = 1, name: str = "games", now: Callable[[], float] = time.time, page: int = 10_000
     ) -> None:
         self.name, self.now, self.page = name, now, page
-        self.throttled = self.expired = self.asked = 0
+        self.throttled = self.expired = 0
         self.refused: str | None = None
+        self.was_refused = threading.Event()
         self.retention_hours = 24
         self._lock = threading.RLock()
         self._sequence = _FIRST
@@ -159,11 +160,11 @@ class Emulated:
 
     def get_records(self, **asked: Any) -> dict[str, Any]:
         with self._lock:
-            self.asked += 1
             if self.throttled:
                 self.throttled -= 1
                 raise Refused("ProvisionedThroughputExceededException")
             if self.refused:
+                self.was_refused.set()
                 raise Refused(self.refused)
             name, behind, given = asked["ShardIterator"].split("|")
             if self.expired or self.now() - float(given) > _EXPIRE:
