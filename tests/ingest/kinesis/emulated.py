@@ -27,6 +27,12 @@ _HASHES = 1 << 128
 
 _EXPIRE = 300
 
+# What a role is taken on by, as STS answers it to whoever asks.
+_ROLE = (
+    "<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>OFTHEROLE</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"
+    "<SessionToken>t</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"
+)
+
 
 class Refused(Exception):
     """As boto3's ClientError says why."""
@@ -68,6 +74,7 @@ class Emulated:
         self.throttled = self.expired = 0
         self.refused: str | None = None
         self.was_refused = threading.Event()
+        self.asked_by = list[str]()
         self.retention_hours = 24
         self._lock = threading.RLock()
         self._sequence = _FIRST
@@ -229,7 +236,12 @@ def served(stream: Emulated) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["content-length"])) or "{}")
+            body = self.rfile.read(int(self.headers["content-length"]))
+            stream.asked_by.append(self.headers["authorization"])
+            if "x-amz-target" not in self.headers:
+                self.reply(200, "text/xml", _ROLE.encode())
+                return
+            asked = json.loads(body or "{}")
             name = self.headers["x-amz-target"].rpartition(".")[2]
             ask = {
                 "DescribeStreamSummary": stream.describe_stream_summary,
@@ -243,9 +255,11 @@ def served(stream: Emulated) -> Iterator[str]:
             except Refused as error:
                 code = error.response["Error"]["Code"]
                 status, told = 400, {"__type": code, "message": ""}
-            data = json.dumps(told, default=_as_json).encode()
+            self.reply(status, "application/x-amz-json-1.1", json.dumps(told, default=_as_json).encode())
+
+        def reply(self, status: int, kind: str, data: bytes) -> None:
             self.send_response(status)
-            self.send_header("content-type", "application/x-amz-json-1.1")
+            self.send_header("content-type", kind)
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
