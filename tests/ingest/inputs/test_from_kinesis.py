@@ -120,6 +120,24 @@ def test_what_is_lost_is_met_where_it_comes_next(world: World) -> None:
         assert records.next_range(at(_0=4), shards.ends(), 10) == {"games": {0: (4, 5)}}
 
 
+def test_the_newest_batchs_records_stay_until_another_one_is_behind_it(world: World) -> None:
+    def first() -> int:
+        return shards.earliest_offsets()["games"][0]
+
+    with world.opened() as (shards, records):
+        for _ in range(4):
+            world.stream.put_into(0, b"0")
+            ends = shards.end_offsets()
+        shards.lag(at(_0=2), ends)
+        records.next_range(at(_0=2, _1=0), ends, 1)
+        assert first() == 0
+        records.next_range(at(_0=3), ends, 1)
+        assert first() == 2
+    with world.opened() as (shards, records):
+        shards.lag(at(_0=4))
+        assert first() == 2
+
+
 def test_an_outage_is_waited_for_where_there_is_somebody_to_tell(world: World) -> None:
     told = list[str]()
 

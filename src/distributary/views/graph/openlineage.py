@@ -51,6 +51,9 @@ def _facet(schema: str) -> Named:
 def _topic(node: FlowNode) -> Named:
     if "/" in node.about:
         return _table(node)
+    kind, colon, place = node.about.partition(":")
+    if kind == "kinesis" and colon:
+        return {"namespace": f"kinesis://{place}", "name": node.name}
     # The first of the brokers that one is told of: all of them lead to one cluster.
     first = node.about.partition(",")[0].strip()
     return {"namespace": f"kafka://{first}", "name": node.name}
