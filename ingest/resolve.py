@@ -18,6 +18,7 @@ from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.manifests import ManifestStore, finished_manifest
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.partitions import partition_columns
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.lease.holding import held
 from distributary.ingest.lease.upkeep_lock import no_upkeep
@@ -134,6 +135,7 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
             for number in numbers:
                 Resolutions(checkpoint).skip(number, table)
         else:
+            _require_undone(checkpoint, root, table, numbers)
             manifests = [_manifest(checkpoint, number, table) for number in numbers]
             with no_upkeep(root):
                 # What came in of what waited goes aside with the table, its files with it.
@@ -142,6 +144,22 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
                         Resolutions(checkpoint).skip(number, table)
                 _recreate(root, settings, _made_with(settings, checkpoint), manifests, table)
         return replace(mine[0], rows=sum(stuck.rows for stuck in mine))
+
+
+def _require_undone(checkpoint: Checkpoint, root: Files, table: str, numbers: Sequence[int]) -> None:
+    """Raises ConfigError for a batch that no run comes back to: one that was in all its tables, until this one was put back from a copy."""
+    parked = _parked_batches(checkpoint, table)
+    ledgers = [
+        (number, one)
+        for number in numbers
+        for one in _manifest(checkpoint, number, table).tables
+        if one.folder == BATCHES_TABLE != table
+    ]
+    if any(number not in parked and _is_in(root, ledger, number) for number, ledger in ledgers):
+        raise ConfigError(
+            f"table {table} was put back from an older copy; made anew it would lack all that it has as well. Restore its newest copy, or go on "
+            "without what it lacks (`--skip`)"
+        )
 
 
 def _without_files(checkpoint: Checkpoint, root: Files, waiting: Sequence[StuckTable]) -> list[StuckTable]:

@@ -58,6 +58,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "avro json protobuf",
         "jsonschema mixed notebook syntax envelope",
         "writing glue",
+        "containers",
     ),
     "codecs/avro": (
         "types",

@@ -15,9 +15,11 @@ from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, app_of
 from distributary.ingest.checkpoint.manifest import Manifest, Merging, TableFiles, role_of
+from distributary.ingest.checkpoint.manifests import folders_of
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
-from distributary.ingest.commit_log.entries import Batch
+from distributary.ingest.commit_log.entries import NONE, Batch
+from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
 from distributary.ingest.merge.rule import Deletes, MergeRule, Order, memory_folder, position_of
@@ -42,6 +44,9 @@ from distributary.ingest.tables.transaction import (
 
 # Another writer's entry may take the place of ours on a local file system. One whose entry was cleaned up since is not found, however often.
 _MOST_TIMES = 3
+
+# So many batches back it is looked, at each start, what tables were given for which the newest ones have nothing: each is a request in a store.
+_MOST_LOOKED_AT = 10
 
 # Committed one after the other: the row in the batch ledger comes last and so says that all tables are complete.
 _ORDER = (("events", "bronze", "quarantine"), ("changes",), ("batches",))
@@ -199,6 +204,49 @@ class Finisher:
         ]
         states = self._tables.states(behind)
         return [folder for folder, state in states.items() if FORGETS not in state.properties]
+
+    def put_back(
+        self, log: CommitLog, last: Batch, newest: Mapping[str, int | None], lacking: Container[str]
+    ) -> tuple[int, Mapping[str, int]] | None:
+        """A batch from before the newest that tables lack, and which one each of these has instead: all of those were in their tables.
+
+        By the `newest` batch of each table, those among them that are `lacking` the newest of all. What was given to a table that forgets, or
+        was made anew since, nobody asks it for.
+        """
+        # What came before a batch that somebody let a table go without is nobody's question any more.
+        passed = self._resolutions.skipped(last.number)
+        wanted = {
+            folder: one
+            for folder, one in newest.items()
+            if one is not None and one < last.number and folder not in passed
+        }
+        so_far, closed, looked_at = last.so_far, log.closed() if wanted else NONE, 0
+        while wanted and so_far.last is not None and so_far.last > closed:
+            if looked_at >= _MOST_LOOKED_AT and not any(folder in lacking for folder in wanted):
+                return None
+            batch, looked_at = log.entry(so_far.last), looked_at + 1
+            if not isinstance(batch, Batch):
+                return None  # another run goes on by now, and has closed it
+            so_far, given = batch.so_far, folders_of(batch).intersection(wanted) - {*batch.waits}
+            asked = given - self._resolutions.skipped(batch.number) if given else given
+            behind = [folder for folder in asked if not is_in(wanted[folder], batch.number)]
+            states = self._tables.states(sorted(behind))
+            if told := [folder for folder in states if FORGETS not in states[folder].properties]:
+                return batch.number, {folder: wanted[folder] for folder in told}
+            wanted = {folder: one for folder, one in wanted.items() if folder not in given}
+        return None
+
+    def was_put_back(self, lacked: int, number: int, behind: Mapping[str, int]) -> CommitImpossible:
+        """The error for what `put_back` tells, noted for `distributary resolve` to decide about the newest batch that they lack."""
+        folder, newest = next(iter(behind.items()))
+        error = CommitImpossible(
+            f"table {self._tables.place(folder)} has batch {newest} as its newest one, and batch {number} was in it, too: it was put back from an "
+            "older copy, or a disk lost what it had. Restore the newest copy of it; or let `distributary resolve` go on without those batches "
+            "(--skip), and see with `distributary verify` what it lacks",
+            tuple(behind),
+        )
+        self._stuck.write(lacked, error)
+        return error
 
     def is_overwritten(self, manifest: Manifest) -> bool:
         """Whether another writer's entry took the place of a batch's in one of its tables."""

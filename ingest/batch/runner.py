@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -22,7 +22,7 @@ from distributary.ingest.checkpoint.change_log import ChangeLog
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import manifest_of, names_of
 from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, RESERVED_TABLES
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, OUR_NAMES, RESERVED_TABLES
 from distributary.ingest.commit_log.entries import Batch, Rewritten
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.merge.rule import memory_folder
@@ -87,6 +87,7 @@ class BatchRunner:
             asked -= run.parked.folders
             newest = self._require_not_ahead(asked - {BATCHES_TABLE})
             lacking = self.finisher.lacks(self._last, newest, mended)
+            self._require_not_put_back(batch, newest, lacking)
         if self._last is not None and batch is not None and run.log.settled < batch.number:
             if batch.number != reached:
                 self._resume_unless_done(batch, self._last, rewritten, reached)
@@ -176,7 +177,7 @@ class BatchRunner:
         run = self.attempts.run
         if run.root.remote:
             return set()
-        mine = {*RESERVED_TABLES, *run.owners.mine(), *(self._last.entities.values() if self._last else ())}
+        mine = {*OUR_NAMES, *run.owners.mine(), *(self._last.entities.values() if self._last else ())}
         run.parked.mend(self.finisher, run.generation, self._last)
         mine |= {memory_folder(folder) for folder in mine}
         there = mine.intersection(run.root.folders()) - run.parked.folders
@@ -193,6 +194,19 @@ class BatchRunner:
                 f"was put back from an older copy. {_NEWEST_COPY}"
             )
         return newest
+
+    def _require_not_put_back(
+        self, last: Batch | None, newest: Mapping[str, int | None], lacking: Container[str]
+    ) -> None:
+        """Raises CommitImpossible for a table that lacks a batch which was in it: what comes would hide that."""
+        run = self.attempts.run
+        found = None if last is None else self.finisher.put_back(run.checkpoint.log, last, newest, lacking)
+        if last is None or found is None:
+            return
+        run.log.confirm()
+        number, behind = found
+        first = {folder: one for folder, one in behind.items() if folder in lacking}
+        raise self.finisher.was_put_back(last.number if first else number, number, first or behind)
 
     def _require_not_behind(self, last: Batch, reached: int | None) -> None:
         """Every batch but the newest is in all its tables, or the next one would not have been decided."""

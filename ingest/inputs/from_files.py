@@ -7,18 +7,28 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 
 from pyspark.sql import DataFrame, SparkSession
 
+from distributary.codecs.containers.base import load_container
 from distributary.errors import PipelineError
 from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.landing.archiving import move
 from distributary.ingest.landing.looking import Looking
-from distributary.ingest.landing.numbers import Landed, first_offset, number_of, row_of
-from distributary.ingest.landing.reading import Landing, is_as_registered, records
+from distributary.ingest.landing.numbers import (
+    Landed,
+    first_offset,
+    is_as_registered,
+    number_of,
+    row_of,
+)
+from distributary.ingest.landing.reading import Landing, records, schema_of
 from distributary.ingest.landing.register import Register
+from distributary.ingest.landing.wanted import newest
+from distributary.ingest.landing.written_with import WrittenWith
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.settings.source.landing import FilesSource
@@ -26,6 +36,7 @@ from distributary.ingest.source.contract import Channels
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
+from distributary.registry.base import SchemaRegistry
 
 _FOLDER = ".distributary/landed"
 
@@ -35,6 +46,9 @@ _THREADS_IN_STORES = 16
 _SAMPLE_BYTES = 64 << 20
 
 _MOST_TOLD = 3
+
+# Of files that are only looked into for their schemas, the newest ones.
+_LOOKED_INTO = 100
 
 _LOOKED_THROUGH = 10_000
 
@@ -84,15 +98,18 @@ class LandingFolder:
     def __init__(self, folder: Files, root: Files, chosen: FilesSource, *, skips_gone: bool) -> None:
         """Raises CheckpointMismatch for a register that is another folder's, OSError where neither place answers."""
         self.topic = chosen.topic
-        self.landing = Landing(folder, self.topic, chosen.format, skips_gone)
+        place = root.below(f"{_FOLDER}/{self.topic}")
+        self.landing = Landing(folder, self.topic, chosen.format, place, skips_gone)
         self._chosen, self._folder = chosen, folder
-        self._register = Register(root.below(f"{_FOLDER}/{self.topic}"), str(chosen.path))
+        self._register = Register(place, str(chosen.path))
         self._looking = Looking(folder, chosen, self._register)
         # Before which all files were given to batches; nobody knows before the log was asked.
         self._given: int | None = None
         # Where the newest batch begins, and the one before it.
         self._begun, self._done = 0, 0
         self._archive: Files | None = None
+        # What the files of these numbers bring together, as it was told last.
+        self._told: tuple[range, str] | None = None
 
     def close(self) -> None:
         """Nothing is held."""
@@ -160,8 +177,30 @@ class LandingFolder:
         return {self.topic: {0: max(0, number_of(end) - begin)}}
 
     def columns(self, ends: Positions | None = None) -> str | None:
-        """Records tell."""
-        return None
+        """What the files of the next batch bring, or now the newest ones, where they say that and no record does by itself."""
+        container = load_container(self.landing.format)
+        if container is None or container.registered:
+            return None
+        end = number_of((self.end_offsets() if ends is None else ends).get(self.topic, {}).get(0, 0))
+        numbers = range(self._begun if ends is not None else max(0, end - _LOOKED_INTO), end)
+        if self._told is None or self._told[0] != numbers:
+            self._told = numbers, container.merged(self._schemas(numbers))
+        return self._told[1]
+
+    def schemas(self) -> SchemaRegistry | None:
+        """Those that files were written with, where each record names its own file's."""
+        container = load_container(self.landing.format)
+        return self.landing.schemas() if container is not None and container.registered else None
+
+    def _schemas(self, numbers: range) -> list[str]:
+        files = [
+            file
+            for file in self.files_in(first_offset(numbers.start), first_offset(numbers.stop))
+            if file.kind == "new"
+        ]
+        with ThreadPoolExecutor(_THREADS_IN_STORES if self._folder.remote else 1) as pool:
+            found = pool.map(partial(schema_of, self.landing), files)
+            return list(dict.fromkeys(one for one in found if one is not None))
 
     def records(
         self,
@@ -204,7 +243,10 @@ class LandingFolder:
     def _move_old(self) -> None:
         if self._archive is None:
             return
-        done = [info for number, info in self._looking.old if number < self._done]
+        # Of a number that another took the place of, nothing was read: what has it waits for the next look.
+        done = [
+            one for one in self._looking.old if one[0] < self._done and one[0] not in self._register.replaced
+        ]
         if done:
             move(self._folder, self._archive, done)
             self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
@@ -213,16 +255,18 @@ class LandingFolder:
         """Where a batch ends whose files are looked at once more: those that changed are registered anew, those that are being written to wait."""
         changed = self._changed(files)
         if changed:
-            self._looking.look(self._given)
+            self._looking.look(self._given, {file.number for file in changed})
             changed = [file for file in self._changed(changed) if file.number not in self._register.replaced]
-        gone = [file.path for file in changed if self._folder.info(file.path) is None]
+        infos = {file.number: self._folder.info(file.path) for file in changed}
+        gone = [file.path for file in changed if infos[file.number] is None]
         if gone and not self.landing.skips_gone:
             shown = ", ".join(gone[:_MOST_TOLD]) + (", ..." if len(gone) > _MOST_TOLD else "")
             raise FilesGone(
                 f"{len(gone)} files of {self._folder} went away before they were read: {shown}. Put them back; or write source.on_data_loss: "
                 "record, then a record in quarantine names each, and what comes next is read"
             )
-        waits = [file.number for file in changed if self._chosen.settle and file.path not in gone]
+        # One that will not be taken, such as one that was emptied, is not waited for.
+        waits = [number for number, info in infos.items() if info and self._looking.is_settling(info)]
         return min([end, *waits])
 
     def _changed(self, files: Sequence[Landed]) -> list[Landed]:
@@ -260,3 +304,18 @@ def open_landing(
     if archives and chosen.archive_to is not None:
         found.archives_to(open_files(chosen.archive_to, storage))
     yield found
+
+
+def schemas_of_files(chosen: FilesSource, root: Files, storage: StorageOptions) -> WrittenWith | None:
+    """The schemas that are kept of such files, and those of the newest ones that are there; None where records name none.
+
+    Nothing is registered and nothing written.
+    """
+    container = load_container(chosen.format)
+    if container is None or not container.registered:
+        return None
+    folder = open_files(chosen.path, storage)
+    landing = Landing(folder, chosen.topic, chosen.format, root.below(f"{_FOLDER}/{chosen.topic}"))
+    found = (schema_of(landing, one) for one in newest(folder, chosen, _LOOKED_INTO))
+    ahead = tuple(dict.fromkeys(one for one in found if one is not None))
+    return WrittenWith(landing.register, f"{chosen.topic}-value", ahead)

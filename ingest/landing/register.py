@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.errors import CheckpointMismatch
@@ -105,7 +104,7 @@ class Register:
             kept = list(self._segments)
             while kept and len(kept[-1][1]) <= _LARGER * len(whole):
                 segment, has = kept.pop()
-                whole = pa.concat_tables([self._opened(segment).read(), whole])
+                whole = entries.together([self._opened(segment).read(), whole])
                 first, numbers = min(first, segment.first), range(has.start, numbers.stop)
                 gone.append(segment.path)
             one = Segment(first, last)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from distributary.codecs.types.spark_struct import struct_json
 from distributary.errors import CheckpointMismatch, ConfigError, SetupError
 from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.inputs.delta.rows import no_records, records_of
-from distributary.ingest.inputs.delta.versions import CHANGE, TableLog, gone
+from distributary.ingest.inputs.delta.versions import CHANGE, DELETED, RowsFile, TableLog, gone
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.merge.columns import at_once
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
@@ -134,6 +135,9 @@ class Tables:
             pa.unify_schemas([_named_by_text(one) for one in layouts], promote_options="permissive")
         )
 
+    def schemas(self) -> None:
+        """Rows name none."""
+
     def layout(self, topic: str, end: int | None = None) -> pa.Schema:
         """A table's columns, as of before this offset, or of now."""
         log = self.logs[topic]
@@ -191,7 +195,20 @@ class TableRecords(ByRanges):
         ):
             if info is None:
                 raise gone(log.place, file.name)
-        return records_of(self.spark, topic, log.place, files, self.tables.layout(topic, ends[1]), ends)
+        # What a version takes away has the columns of before it, which another one of the same name may have replaced.
+        others = [version for version in range(first, behind) if log.has_columns_of_its_own(version)]
+        by_columns: dict[int, list[RowsFile]] = {behind: []}
+        for file in files:
+            is_older = file.change == DELETED and file.version > log.first()
+            later = bisect_right(others, file.version - is_older)
+            by_columns.setdefault([*others, behind][later], []).append(file)
+        frames = [
+            records_of(
+                self.spark, topic, log.place, some, self.tables.layout(topic, version << VERSION_BITS), ends
+            )
+            for version, some in by_columns.items()
+        ]
+        return reduce(DataFrame.unionAll, frames)
 
     def next_range(self, read: Positions, ends: Positions, most: int) -> Offsets:
         """Whole versions of each table, about so many rows together, and one version at the least."""
@@ -208,7 +225,7 @@ class TableRecords(ByRanges):
         while at < end:
             version = at >> VERSION_BITS
             rows += log.rows(version)
-            if rows > most and at > begin:
+            if at > begin and (rows > most or log.has_columns_of_its_own(version)):
                 break
             at = min(end, (version + 1) << VERSION_BITS)
         return at
