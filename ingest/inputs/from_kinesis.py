@@ -185,6 +185,9 @@ class Shards:
         """Records tell."""
         return None
 
+    def schemas(self) -> None:
+        """A registry has them."""
+
     def records(
         self,
         spark: SparkSession,

@@ -120,9 +120,7 @@ def _union(column: Column, raw: pa.UnionArray) -> Longs:
     return found
 
 
-def _branches(
-    column: Column, raw: pa.UnionArray, codes: Longs
-) -> Iterator[tuple[npt.NDArray[np.bool_], Longs]]:
+def _branches(column: Column, raw: pa.UnionArray, codes: Longs) -> Iterator[tuple[npt.NDArray[np.bool_], Longs]]:
     for number, branch in enumerate(column.children):
         taken = codes == number
         if not branch.is_null and taken.any():

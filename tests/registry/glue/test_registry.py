@@ -109,9 +109,7 @@ def test_trouble_is_never_a_no_and_quotes_nothing(error: Exception, meaning: typ
     assert not isinstance(raised.value, SchemaNotFound)
 
 
-@pytest.mark.parametrize(
-    ("code", "status"), [("ThrottlingException", 400), ("Throttling", 400), ("429", 429)]
-)
+@pytest.mark.parametrize(("code", "status"), [("ThrottlingException", 400), ("Throttling", 400), ("429", 429)])
 def test_too_much_to_do_is_nobodys_fault(code: str, status: int) -> None:
     error = ClientError(code, status)
     assert isinstance(translated(error, "a schema", "registry"), RegistryBusy)
