@@ -185,6 +185,9 @@ class Shards:
         """Records tell."""
         return None
 
+    def schemas(self) -> None:
+        """A registry has them."""
+
     def records(
         self,
         spark: SparkSession,
@@ -247,6 +250,8 @@ class Shards:
 
     def _was_read(self, read: Positions) -> None:
         """Take in where the log ends; what is before its newest batch is forgotten, as that one may have to be written again."""
+        # One that nothing was read of may be named or not.
+        read = {self.topic: {number: at for number, at in read.get(self.topic, {}).items() if at}}
         if read == self._begun:
             return
         self._begun, self._done = read, self._begun

@@ -118,7 +118,7 @@ def read_on(
                 break
             continue
         except IteratorExpired:
-            iterator, is_sure = None, False
+            iterator, is_sure, pages = None, False, pages + 1
             if found.records.count:
                 break
             continue
@@ -167,9 +167,12 @@ def _goes_on(found: Fetched, place: Place, page: Page, retention: Callable[[], i
 def _take(found: Fetched, place: Place, page: Page) -> None:
     for record in page.records:
         # What a reading begins at, to see that nothing behind it is gone.
-        if record["SequenceNumber"] != place.sequence:
+        if record["SequenceNumber"] == place.sequence:
+            continue
+        found.sequence = record["SequenceNumber"]
+        # boto3 asks for whole seconds.
+        if place.begins is None or _millis(record) >= place.begins:
             found.records.add(record)
-            found.sequence = record["SequenceNumber"]
     # Of a shard that was closed nobody knows when: what came last is what is known of it.
     reached = found.records.newest if page.next is None else page.at - page.behind
     found.reached = max(found.reached, found.records.newest, reached)

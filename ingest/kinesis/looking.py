@@ -80,14 +80,21 @@ class Looking:
 
     def look(self, *, whole: bool = False) -> None:
         """Read on, each shard up to its end or as much as is read at once; as a `whole`, up to what is there now. Raises what questions raise."""
-        moment, done = self._questions.stream().at if whole else 0, set[int]()
+        moment, done = 0, set[int]()
+        if whole:
+            moment = self._questions.stream().at
+            self._learn()
         while not self._stop.is_set() and (lines := self._to_read(done)):
             with ThreadPoolExecutor(min(SHARDS_AT_ONCE, len(lines))) as pool:
                 list(pool.map(self._read, lines))
+            # One that has children was closed: it comes to its end, though its last records may come before that is said.
+            parents = {name for line in self.lines.values() for name in line.shard.parents}
             done |= {
                 line.shard.number
                 for line in lines
-                if not whole or line.is_through or line.is_over or line.reached > moment
+                if not whole
+                or line.is_over
+                or (line.shard.id not in parents and (line.is_through or line.reached > moment))
             }
             if any(line.is_over for line in lines):
                 self._learn()

@@ -244,7 +244,11 @@ class Questions:
     def page(self, iterator: str, most: int) -> Page:
         """The next records. Raises IteratorExpired, Throttled."""
         arn = {name: text for name, text in self._access.named.items() if name == "StreamARN"}
-        told = self._call(self._client.get_records, ShardIterator=iterator, Limit=most, **arn)
+        try:
+            told = self._call(self._client.get_records, ShardIterator=iterator, Limit=most, **arn)
+        except NotInShard as error:
+            # As of a stream that was made anew; what is asked for next tells.
+            raise IteratorExpired(str(error)) from None
         behind = int(told.get("MillisBehindLatest") or 0)
         return Page(told["Records"], told.get("NextShardIterator"), behind, _answered_at(told))
 

@@ -29,6 +29,9 @@ def dataset_name(node: FlowNode) -> DatasetName:
     """What a topic, a table or files are called."""
     if "/" in node.about:
         return _of_place(Place.parse(node.about))
+    kind, colon, place = node.about.partition(":")
+    if kind == "kinesis" and colon:
+        return DatasetName(f"kinesis://{place}", node.name)
     # The first of the brokers that one is told of: all of them lead to one cluster.
     return DatasetName(f"kafka://{node.about.partition(',')[0].strip()}", node.name)
 

@@ -55,8 +55,10 @@ class KinesisStream(Group):
 
     @property
     def where(self) -> str:
-        """Where it is, as people read it."""
-        return f"Kinesis ({self.endpoint or self.region or 'the default region'})"
+        """Where it is: its region, or the address that stands for that."""
+        region = self.stream.split(":")[3] if ":" in self.stream else self.region
+        place = urlsplit(self.endpoint).netloc if self.endpoint else region
+        return f"kinesis:{place or 'default'}"
 
 
 def wrong_bounds_of_streams(source: Any) -> Iterator[Wrong]:

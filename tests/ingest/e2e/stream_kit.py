@@ -38,8 +38,8 @@ def streaming(
     folder: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str = "games"
 ) -> Iterator[StreamKit]:
     """Such a pipeline with an empty stream of two shards, until the block ends."""
-    for name, value in (("ACCESS_KEY_ID", "anybody"), ("SECRET_ACCESS_KEY", "anything")):
-        monkeypatch.setenv(f"AWS_{name}", value)
+    for variable, value in (("ACCESS_KEY_ID", "anybody"), ("SECRET_ACCESS_KEY", "anything")):
+        monkeypatch.setenv(f"AWS_{variable}", value)
     stream = Emulated(2, name)
     with served(stream) as endpoint:
         yield StreamKit(folder, spark, stream, endpoint)

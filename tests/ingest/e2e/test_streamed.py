@@ -17,6 +17,7 @@ from tests.registry.glue.answers import RecordedGlue, recorded
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.run import run
+from distributary.producer_sim.demo.background_run import BackgroundRun
 
 pytestmark = [pytest.mark.spark, pytest.mark.folder]
 
@@ -48,6 +49,24 @@ def test_records_land_once_though_shards_are_split_and_merged_and_a_run_is_kille
     offsets = sorted(row["kafka_offset"] for row in rows if row["kafka_partition"] == 4)
     assert offsets == list(range(len(offsets)))
     assert len(list(kit.folder.rglob("*.arrow"))) < 20
+    kit.assert_clean()
+
+
+def test_a_living_run_reads_on_through_a_split_throttling_and_an_outage(kit: StreamKit) -> None:
+    kit.put(range(10))
+    with BackgroundRun(kit.settings.continuously(), kit.spark) as running:
+        running.wait_for(10)
+        kit.stream.throttled = 3
+        kit.put(range(10, 20))
+        kit.stream.split(1)
+        kit.put(range(20, 30))
+        running.wait_for(30)
+        kit.stream.refused = "InternalFailure"
+        kit.put(range(30, 40))
+        assert kit.stream.was_refused.wait(60)
+        kit.stream.refused = None
+        running.wait_for(40)
+    assert kit.numbers() == list(range(40))
     kit.assert_clean()
 
 

@@ -33,9 +33,15 @@ def test_the_pages_settings_and_commands_do_what_it_says(
         kit.put(range(5), game='"go"')
         commands = re.findall(r"^    distributary (.*)$", text, re.MULTILINE)
         assert len(commands) == 2
-        for command in [*commands, "infer games.yaml", "plan games.yaml", "graph games.yaml"]:
+        for command in [
+            *commands,
+            "infer games.yaml",
+            "plan games.yaml",
+            "graph games.yaml --format openlineage",
+        ]:
             result = CliRunner().invoke(app, command.split())
             assert result.exit_code == 0, result.output
+        assert '"namespace": "kinesis://127.0.0.1:' in result.output
         rows = kit.rows("silver_go").to_pylist()
     assert sorted(row["n"] for row in rows) == list(range(5))
     assert {row["kafka_topic"] for row in rows} == {"game-events"}

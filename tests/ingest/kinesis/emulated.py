@@ -27,6 +27,12 @@ _HASHES = 1 << 128
 
 _EXPIRE = 300
 
+# What a role is taken on by, as STS answers it to whoever asks.
+_ROLE = (
+    "<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>OFTHEROLE</AccessKeyId><SecretAccessKey>s</SecretAccessKey>"
+    "<SessionToken>t</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"
+)
+
 
 class Refused(Exception):
     """As boto3's ClientError says why."""
@@ -65,8 +71,10 @@ class Emulated:
         self, shards: int = 1, name: str = "games", now: Callable[[], float] = time.time, page: int = 10_000
     ) -> None:
         self.name, self.now, self.page = name, now, page
-        self.throttled = self.expired = self.asked = 0
+        self.throttled = self.expired = 0
         self.refused: str | None = None
+        self.was_refused = threading.Event()
+        self.asked_by = list[str]()
         self.retention_hours = 24
         self._lock = threading.RLock()
         self._sequence = _FIRST
@@ -153,17 +161,17 @@ class Emulated:
                 raise Refused("InvalidArgumentException")
         elif kind == "AT_TIMESTAMP":
             behind = max(
-                (one.sequence for one in shard.records if one.at < asked["Timestamp"]), default=behind
+                (one.sequence for one in shard.records if one.at < int(asked["Timestamp"])), default=behind
             )
         return self._answer(ShardIterator=self._iterator(shard, behind))
 
     def get_records(self, **asked: Any) -> dict[str, Any]:
         with self._lock:
-            self.asked += 1
             if self.throttled:
                 self.throttled -= 1
                 raise Refused("ProvisionedThroughputExceededException")
             if self.refused:
+                self.was_refused.set()
                 raise Refused(self.refused)
             name, behind, given = asked["ShardIterator"].split("|")
             if self.expired or self.now() - float(given) > _EXPIRE:
@@ -228,7 +236,12 @@ def served(stream: Emulated) -> Iterator[str]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["content-length"])) or "{}")
+            body = self.rfile.read(int(self.headers["content-length"]))
+            stream.asked_by.append(self.headers["authorization"])
+            if "x-amz-target" not in self.headers:
+                self.reply(200, "text/xml", _ROLE.encode())
+                return
+            asked = json.loads(body or "{}")
             name = self.headers["x-amz-target"].rpartition(".")[2]
             ask = {
                 "DescribeStreamSummary": stream.describe_stream_summary,
@@ -242,9 +255,11 @@ def served(stream: Emulated) -> Iterator[str]:
             except Refused as error:
                 code = error.response["Error"]["Code"]
                 status, told = 400, {"__type": code, "message": ""}
-            data = json.dumps(told, default=_as_json).encode()
+            self.reply(status, "application/x-amz-json-1.1", json.dumps(told, default=_as_json).encode())
+
+        def reply(self, status: int, kind: str, data: bytes) -> None:
             self.send_response(status)
-            self.send_header("content-type", "application/x-amz-json-1.1")
+            self.send_header("content-type", kind)
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)

@@ -12,6 +12,7 @@ from distributary.ingest.kinesis.looking import Looking
 from distributary.ingest.kinesis.questions import Questions
 from distributary.ingest.kinesis.reading import parts_of, rows_of
 from distributary.ingest.settings.source.kinesis import KinesisStream
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
 
 HOUR = 3600.0
@@ -31,7 +32,7 @@ class World:
     def __init__(self, folder: Path, shards: int = 1, page: int = 10_000) -> None:
         self.clock = Clock()
         self.stream = Emulated(shards, now=self.clock, page=page)
-        self.kept = PosixFiles(folder / "kept")
+        self.kept: Files = PosixFiles(folder / "kept")
         self.questions = Questions(self.stream, KinesisStream(stream="games"))
 
     def looking(self, begins: int | None = None) -> Looking:

@@ -11,6 +11,7 @@ from tests.ingest.kinesis.looked import HOUR, World, kinds
 from distributary.errors import BrokerUnavailable, CheckpointMismatch, CredentialsRefused, SetupError
 from distributary.ingest.kinesis import fetching
 from distributary.ingest.kinesis.kept import Kept
+from distributary.ingest.storage.contract import Files
 
 
 @pytest.fixture
@@ -40,6 +41,19 @@ def test_records_are_numbered_as_they_are_read_and_a_later_run_goes_on(world: Wo
     assert row["timestamp"].timestamp() == world.clock.at
     assert row["headers"][0]["key"] == "sequence_number"
     assert len(row["headers"][0]["value"]) == 56
+
+
+def test_pieces_are_kept_in_a_folder_as_in_every_store(world: World, files: Files) -> None:
+    world.kept = files
+    one, other = world.looking(), world.looking()
+    for number in range(3):
+        world.stream.put_into(0, *values(2, 2 * number))
+        one.look()
+    other.look()
+    one.forget({"games": {0: 4}}, "games")
+    assert world.rows(one) == [(4, b"4"), (5, b"5")]
+    assert world.rows(world.looking()) == world.rows(one)
+    assert other.lines[0].pieces[0].end == 2, "another one was first, whose piece counts"
 
 
 def test_who_reads_beside_another_takes_what_that_one_has(world: World) -> None:
@@ -158,6 +172,8 @@ def test_nothing_is_lost_where_nothing_came_though_the_last_record_is_gone(world
 def test_a_reading_begins_at_a_moment_once_for_all(world: World) -> None:
     world.stream.put_into(0, *values(3))
     world.clock.at += HOUR
+    world.stream.put_into(0, b"of that second, and before")
+    world.clock.at += 0.5
     begins = round(world.clock.at * 1000)
     looking = world.looking(begins)
     looking.look()

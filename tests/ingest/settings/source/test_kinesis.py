@@ -29,6 +29,7 @@ def test_a_stream_is_a_topic_by_its_name() -> None:
     assert found.topics == ("games",)
     assert found.kinesis is not None
     assert found.kinesis.named == {"StreamARN": arn}
+    assert found.kinesis.where == "kinesis:eu-central-1"
 
 
 @pytest.mark.parametrize(
