@@ -15,7 +15,7 @@ from distributary.ingest.bronze.rule import KEEPS_PROPERTY
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
-from distributary.ingest.checkpoint.manifests import ManifestStore, finished_manifest
+from distributary.ingest.checkpoint.manifests import ManifestStore, finished_manifest, finished_table
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.partitions import partition_columns
 from distributary.ingest.kafka.columns import table_schema
@@ -37,7 +37,7 @@ from distributary.ingest.tables.known import (
 )
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state_by_spark import path_for_spark
-from distributary.ingest.tables.transaction import is_committed
+from distributary.ingest.tables.transaction import is_in, newest_batch
 
 Choice = Literal["recreate", "skip", "skip_lost"]
 
@@ -85,25 +85,27 @@ def _stuck(checkpoint: Checkpoint, root: Files) -> Iterator[StuckTable]:
         skipped = Resolutions(checkpoint).skipped(stuck.batch_id)
         for table in manifest.tables if manifest else ():
             waits = stuck.may_wait(table.folder) and table.folder not in skipped
-            if waits and not _is_in(root, table, stuck.batch_id):
+            if waits and not is_in(_newest(root, table), stuck.batch_id):
                 yield StuckTable(stuck.batch_id, table.folder, table.rows, stuck.message)
 
 
 def _parked(checkpoint: Checkpoint, root: Files, messages: Mapping[int, str]) -> Iterator[StuckTable]:
     """What waits for the tables that are parked, batch by batch."""
     so_far = checkpoint.log.state().so_far
-    for folder in () if so_far is None else sorted(so_far.parked):
-        numbers, there = _parked_batches(checkpoint, folder), _files_of(root, folder)
+    for folder, numbers in () if so_far is None else sorted(so_far.parked.items()):
+        there = frozenset[str]()
+        newest = _newest(root, finished_table(checkpoint.log, numbers[0], folder)[0].table(folder))
         for number in numbers:
-            table = finished_manifest(checkpoint.log, number)[0].table(folder)
-            there |= _remembered(root, table)
-            skipped = Resolutions(checkpoint).skipped(number)
-            if folder not in skipped and not _is_in(root, table, number):
-                why = messages.get(number, f"it waits behind batch {numbers[0]}")
-                files = (file for part in table.parts.values() for file in part)
-                gone = [file.name for file in files if file.name not in there]
-                told = f"{why}; and file {gone[0]} is gone" if gone and gone[0] not in why else why
-                yield StuckTable(number, folder, table.rows, told)
+            if is_in(newest, number) or folder in Resolutions(checkpoint).skipped(number):
+                continue
+            table = finished_table(checkpoint.log, number, folder)[0].table(folder)
+            why = messages.get(number, f"it waits behind batch {numbers[0]}")
+            with suppress(OSError):  # of a folder that cannot be read nobody knows what is gone
+                there = there or _files_of(root, folder)
+                names = there | _remembered(root, table)
+                gone = [file.name for part in table.parts.values() for file in part if file.name not in names]
+                why = f"{why}; and file {gone[0]} is gone" if gone and gone[0] not in why else why
+            yield StuckTable(number, folder, table.rows, why)
 
 
 def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
@@ -278,8 +280,9 @@ def _put_aside(root: Files, folder: str) -> None:
         )
 
 
-def _is_in(root: Files, table: TableFiles, batch_id: int) -> bool:
+def _newest(root: Files, table: TableFiles) -> int | None:
+    """The newest batch in a table; None also where nobody can tell."""
     try:
-        return is_committed(root.below(table.folder), table.app_id, batch_id)
-    except DeltaError:
-        return False
+        return newest_batch(root.below(table.folder), table.app_id)
+    except (DeltaError, OSError):
+        return None

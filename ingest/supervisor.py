@@ -156,8 +156,7 @@ class Supervisor:
             self._upkeep.close()
             self._summary = replace(self._summary, seconds=time.monotonic() - began)
             self._progress.finished(self._summary)
-        parked = self._pipeline.run.log.so_far.parked
-        waits = {folder: len(numbers) for folder, numbers in sorted(parked.items())}
+        waits = self._pipeline.run.parked.waits()
         remade = tuple(self._pipeline.run.memory.remade)
         return Outcome(self._summary, tuple(self._restarts), waits, remade, tuple(self._lost))
 
