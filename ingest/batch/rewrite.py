@@ -32,7 +32,7 @@ class Rewriter:
         self._log, self._writer, self._tables, self._workers = log, writer, tables, workers
         self._checkpoint = Checkpoint(log.files)
 
-    def restored(
+    def restored(  # noqa: PLR0913, PLR0917 - what was decided, how it is read again, and who is left alone
         self,
         manifest: Manifest,
         rewritten: Sequence[Rewritten],
