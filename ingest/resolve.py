@@ -18,6 +18,7 @@ from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.manifests import ManifestStore, finished_manifest, finished_table
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.partitions import partition_columns
+from distributary.ingest.commit_log.reading import KeptLog
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.lease.holding import held
 from distributary.ingest.lease.upkeep_lock import no_upkeep
@@ -67,7 +68,7 @@ def stuck_tables(settings: Settings) -> list[StuckTable]:
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     root = open_files(settings.sink.root, settings.storage)
     messages = {stuck.batch_id: stuck.message for stuck in StuckCommits(checkpoint).read()}
-    parked = list(_parked(checkpoint, root, messages))
+    parked = _parked(checkpoint, root, messages)
     known = {(one.batch_id, one.table) for one in parked}
     return [*parked, *(one for one in _stuck(checkpoint, root) if (one.batch_id, one.table) not in known)]
 
@@ -89,23 +90,32 @@ def _stuck(checkpoint: Checkpoint, root: Files) -> Iterator[StuckTable]:
                 yield StuckTable(stuck.batch_id, table.folder, table.rows, stuck.message)
 
 
-def _parked(checkpoint: Checkpoint, root: Files, messages: Mapping[int, str]) -> Iterator[StuckTable]:
-    """What waits for the tables that are parked, batch by batch."""
-    so_far = checkpoint.log.state().so_far
-    for folder, numbers in () if so_far is None else sorted(so_far.parked.items()):
-        there = frozenset[str]()
-        newest = _newest(root, finished_table(checkpoint.log, numbers[0], folder)[0].table(folder))
-        for number in numbers:
-            if is_in(newest, number) or folder in Resolutions(checkpoint).skipped(number):
+def _parked(checkpoint: Checkpoint, root: Files, messages: Mapping[int, str]) -> list[StuckTable]:
+    """What waits for the tables that are parked, table by table and batch by batch."""
+    state, log = checkpoint.log.state(), KeptLog(checkpoint.files)
+    parked = {} if state.so_far is None else state.so_far.parked
+    newest = {
+        folder: _newest(root, finished_table(log, numbers[0], folder)[0].table(folder))
+        for folder, numbers in parked.items()
+    }
+    there: dict[str, frozenset[str]] = {}
+    found = list[StuckTable]()
+    # Each batch is read once for all tables.
+    for number in sorted({number for numbers in parked.values() for number in numbers}):
+        skipped = Resolutions(checkpoint).skipped(number)
+        for folder, numbers in parked.items():
+            if number not in numbers or folder in skipped or is_in(newest[folder], number):
                 continue
-            table = finished_table(checkpoint.log, number, folder)[0].table(folder)
+            table = finished_table(log, number, folder)[0].table(folder)
             why = messages.get(number, f"it waits behind batch {numbers[0]}")
             with suppress(OSError):  # of a folder that cannot be read nobody knows what is gone
-                there = there or _files_of(root, folder)
-                names = there | _remembered(root, table)
-                gone = [file.name for part in table.parts.values() for file in part if file.name not in names]
+                there[folder] = there.get(folder) or _files_of(root, folder)
+                known = (there[folder], _remembered(root, table))
+                names = (file.name for part in table.parts.values() for file in part)
+                gone = [name for name in names if not any(name in one for one in known)]
                 why = f"{why}; and file {gone[0]} is gone" if gone and gone[0] not in why else why
-            yield StuckTable(number, folder, table.rows, why)
+            found.append(StuckTable(number, folder, table.rows, why))
+    return sorted(found, key=lambda one: (one.table, one.batch_id))
 
 
 def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:

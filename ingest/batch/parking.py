@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,8 +27,8 @@ from distributary.ingest.checkpoint.stuck import StuckCommits
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.columns.widening import widenings
-from distributary.ingest.commit_log.entries import Batch, Standing
-from distributary.ingest.commit_log.reading import CommitLog
+from distributary.ingest.commit_log.entries import NONE, Batch, Standing
+from distributary.ingest.commit_log.reading import CommitLog, KeptLog
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.evolution.rules import Parking
 from distributary.ingest.kafka.columns import table_schema
@@ -296,19 +296,28 @@ class RunsParkedTables:
     def bring_in(self, finisher: Finisher, columns: Columns) -> None:
         """Commit what waits to all tables that take it now, as a start does. Raises CommitImpossible where the settings let none be parked."""
         self.tables.parked = frozenset()
-        parked, left = self.writer.so_far.parked, {}
-        for folder, numbers in parked.items():
-            if folder in self._unread:
-                left[folder] = numbers
-                continue
+        parked, log = self.writer.so_far.parked, KeptLog(self.checkpoint.log.files)
+        left = {folder: numbers for folder, numbers in parked.items() if folder in self._unread}
+        coming = {
+            folder: bringing(Waiting(log, folder, numbers), finisher, self.tables, columns, self.tables.spark)
+            for folder, numbers in parked.items()
+            if folder not in left
+        }
+        due = dict.fromkeys(coming, NONE)
+        while due:
+            # Batch by batch, so that an entry is read once for all tables that wait with it.
+            folder = min(due, key=due.__getitem__)
             try:
-                waiting = Waiting(self.checkpoint.log, folder, numbers)
-                brought_in(waiting, finisher, self.tables, columns, self.tables.spark)
+                due[folder] = next(coming[folder])
+                continue
+            except StopIteration:
+                pass
             except (*OF_ONE_TABLE, Py4JError) as error:
                 if not self.rules.parks or is_for_all(error):
                     raise
                 _log.warning("table %s stays parked: %s", folder, named(error) or without_logins(str(error)))
-                left[folder] = numbers
+                left[folder] = parked[folder]
+            del due[folder]
         if left != parked:
             came = ", ".join(sorted(parked.keys() - left.keys()))
             self.writer.park(left, f"{came}: what waited is in, or to be left out")
@@ -343,10 +352,22 @@ def brought_in(
     columns: Columns,
     spark: SparkSession | None = None,
 ) -> None:
-    """Commit to a table what waits for it, the oldest batch first; what is in already is left alone.
+    """Commit to a table what waits for it, the oldest batch first. Raises as `bringing`."""
+    for _ in bringing(waiting, finisher, tables, columns, spark):
+        continue
 
-    Raises CommitImpossible where it still cannot take it, TableAhead where it has a batch of another log, PipelineError where nobody
-    can tell what it has.
+
+def bringing(
+    waiting: Waiting,
+    finisher: Finisher,
+    tables: TableBook,
+    columns: Columns,
+    spark: SparkSession | None = None,
+) -> Iterator[int]:
+    """The same batch by batch: the number of each before it is committed; what is in already is left alone.
+
+    Raises CommitImpossible where the table still cannot take it, TableAhead where it has a batch of another log, PipelineError where
+    nobody can tell what it has.
     """
     numbers = [number for number in waiting.numbers if not finisher.leaves_out(number, waiting.folder)]
     if not numbers:
@@ -378,6 +399,7 @@ def brought_in(
             create(tables.place(folder), remembered, {REMEMBERS_PROPERTY: waiting.folder})
             tables.changed(folder)
     for number in numbers[behind:]:
+        yield number
         manifest, before = finished_table(waiting.log, number, waiting.folder)
         finisher.bring_in(manifest, waiting.folder, spark, before)
 
