@@ -131,8 +131,15 @@ pq.ParquetWriter.__init__ = otherwise
 
 # Runs whose rows are added wake in test_fenced.py and test_owners.py; the bytes alone are in tests/ingest/tables/test_ledger.py.
 @pytest.mark.heavy
-@pytest.mark.parametrize("taken", ["over", "from_tables"])
-@pytest.mark.parametrize("point", ["before_manifest", "amid_merge", "between_commits", "before_ledger"])
+@pytest.mark.parametrize(
+    ("point", "taken"),
+    [
+        ("before_manifest", "from_tables"),
+        ("amid_merge", "over"),
+        ("between_commits", "from_tables"),
+        ("before_ledger", "over"),
+    ],
+)
 def test_a_run_that_merges_and_wakes_after_another_took_its_tables_stops_by_name(
     kit: PipelineKit, point: str, taken: str
 ) -> None:
