@@ -75,7 +75,7 @@ class Outcome:
 
     summary   its counts: batches, records, tables, seconds
     restarts  each restart because a schema evolved, in order
-    parked    the folders of tables that are parked at its end, and how many batches wait for each
+    parked    the folders of tables that are parked at its end, and how many batches wait for each; 0 where one cannot be opened and none does yet
     remade    the folders of tables that somebody had taken away, and that were made anew
     lost      the offsets that Kafka had no more before they were read, where the settings say to go on
     """
@@ -159,8 +159,7 @@ class Supervisor:
             self._upkeep.close()
             self._summary = replace(self._summary, seconds=time.monotonic() - began)
             self._progress.finished(self._summary)
-        parked = self._pipeline.run.log.so_far.parked
-        waits = {folder: len(numbers) for folder, numbers in sorted(parked.items())}
+        waits = self._pipeline.run.parked.waits()
         remade = tuple(self._pipeline.run.memory.remade)
         return Outcome(self._summary, tuple(self._restarts), waits, remade, tuple(self._lost))
 

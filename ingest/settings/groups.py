@@ -379,7 +379,7 @@ class Policies(Group):
     quarantine_headers: bool = False
     """Whether records in `quarantine` keep their headers, so that they can be sent once more as they came; with `bronze` they always do."""
     stuck_table: Literal["stop", "park"] = "stop"
-    """A table that can never take the files of a decided batch, as when it was dropped or altered by hand: `stop` the run until `distributary resolve` has decided; or `park` the table: its files wait, those of later batches behind them, and all other tables go on."""
+    """A table that can never take the files of a decided batch, as when it was dropped or altered by hand, or that nobody can open: `stop` the run until `distributary resolve` has decided, or the table can be read; or `park` the table: its files wait, those of later batches behind them, and all other tables go on."""
     parked_batches: Annotated[int, Field(ge=1)] = 1000
     """How many batches may be decided while the files of one wait for a parked table; then the run stops."""
 
