@@ -16,10 +16,10 @@ from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, app_of
 from distributary.ingest.checkpoint.manifest import Manifest, Merging, TableFiles, role_of
-from distributary.ingest.checkpoint.manifests import folders_of
+from distributary.ingest.checkpoint.put_back import Given
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
-from distributary.ingest.commit_log.entries import NONE, Batch
+from distributary.ingest.commit_log.entries import Batch
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
@@ -45,9 +45,6 @@ from distributary.ingest.tables.transaction import (
 
 # Another writer's entry may take the place of ours on a local file system. One whose entry was cleaned up since is not found, however often.
 _MOST_TIMES = 3
-
-# So many batches back it is looked, at each start, what tables were given for which the newest ones have nothing: each is a request in a store.
-_MOST_LOOKED_AT = 10
 
 # Committed one after the other: the row in the batch ledger comes last and so says that all tables are complete.
 _ORDER = (("events", "bronze", "quarantine"), ("changes",), ("batches",))
@@ -223,33 +220,9 @@ class Finisher:
     def put_back(
         self, log: CommitLog, last: Batch, newest: Mapping[str, int | None], lacking: Container[str]
     ) -> tuple[int, Mapping[str, int]] | None:
-        """A batch from before the newest that tables lack, and which one each of these has instead: all of those were in their tables.
-
-        By the `newest` batch of each table, those among them that are `lacking` the newest of all. What was given to a table that forgets, or
-        was made anew since, nobody asks it for.
-        """
-        # What came before a batch that somebody let a table go without is nobody's question any more.
-        passed = self._resolutions.skipped(last.number)
-        wanted = {
-            folder: one
-            for folder, one in newest.items()
-            if one is not None and one < last.number and folder not in passed
-        }
-        so_far, closed, looked_at = last.so_far, log.closed() if wanted else NONE, 0
-        while wanted and so_far.last is not None and so_far.last > closed:
-            if looked_at >= _MOST_LOOKED_AT and not any(folder in lacking for folder in wanted):
-                return None
-            batch, looked_at = log.entry(so_far.last), looked_at + 1
-            if not isinstance(batch, Batch):
-                return None  # another run goes on by now, and has closed it
-            so_far, given = batch.so_far, folders_of(batch, log).intersection(wanted) - {*batch.waits}
-            asked = given - self._resolutions.skipped(batch.number) if given else given
-            behind = [folder for folder in asked if not is_in(wanted[folder], batch.number)]
-            states = self._tables.states(sorted(behind))
-            if told := [folder for folder in states if FORGETS not in states[folder].properties]:
-                return batch.number, {folder: wanted[folder] for folder in told}
-            wanted = {folder: one for folder, one in wanted.items() if folder not in given}
-        return None
+        """A batch from before the newest that tables lack, and which one each of these has instead; see `checkpoint/put_back.py`."""
+        given = Given(log, self._resolutions, self._tables)
+        return given.lacked(last, newest, lacking)
 
     def was_put_back(self, lacked: int, number: int, behind: Mapping[str, int]) -> CommitImpossible:
         """The error for what `put_back` tells, noted for `distributary resolve` to decide about the newest batch that they lack."""
@@ -441,20 +414,13 @@ class Finisher:
 
     def rule_of(self, table: TableFiles) -> MergeRule | None:
         """By which rule a batch's rows become part of a table; None where each is added."""
-        if table.merging is None:
+        merging = table.merging
+        if merging is None:
             return None
+        order, told = Order(position_of(self._columns), merging.sequence, merging.moved), merging.deletes
         memory = self._tables.place(memory_folder(table.folder))
-        return merge_rule(table.merging, self._columns, memory, table.deletes)
-
-
-def merge_rule(
-    merging: Merging, columns: Columns, memory: Files, deletes: Sequence[DataFile] = ()
-) -> MergeRule:
-    """The rule by which rows become part of a table with one row a key; `deletes` are the batch's, which `memory` gets."""
-    order = Order(position_of(columns), merging.sequence, merging.moved)
-    told = merging.deletes
-    found = None if told is None else Deletes(memory, deletes, told.mark, told.days, told.again)
-    return MergeRule(merging.keys, order, merging.update, found, merging.history)
+        found = None if told is None else Deletes(memory, table.deletes, told.mark, told.days, told.again)
+        return MergeRule(merging.keys, order, merging.update, found, merging.history)
 
 
 def _require_files(commits: Sequence[TableCommit], error: CommitImpossible, parked: ParkedTables) -> None:

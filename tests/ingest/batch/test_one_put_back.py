@@ -12,7 +12,6 @@ from tests.ingest.kafka_records import TOPIC, Sent
 from tests.ingest.queries import GOLF, QUEST, Query, value
 
 from distributary.errors import CheckpointMismatch, CommitImpossible
-from distributary.ingest.batch import finish
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 
 LIFE = ("both", "both", "both", "both")
@@ -83,9 +82,9 @@ def test_a_table_of_which_the_last_batches_have_nothing_is_looked_for_so_far_bac
 ) -> None:
     put_back = lived(tmp_path, ("both", "both", "quest", "quest"), copied_behind=1)
     put_back()
-    monkeypatch.setattr(finish, "_MOST_LOOKED_AT", 1)
+    monkeypatch.setattr("distributary.ingest.checkpoint.put_back._MOST_LOOKED_AT", 1)
     batch(starts(tmp_path), "quest")
-    monkeypatch.setattr(finish, "_MOST_LOOKED_AT", 10)
+    monkeypatch.setattr("distributary.ingest.checkpoint.put_back._MOST_LOOKED_AT", 10)
     with pytest.raises(CommitImpossible, match="and batch 2 was in it"):
         starts(tmp_path)
 
