@@ -102,23 +102,42 @@ PARQUET = pa.schema(
 )
 
 
-def test_parquet_files_land_with_their_types_and_what_another_file_has_beyond_them(landed: LandingKit) -> None:
+def test_parquet_files_land_with_their_types_and_what_another_file_has_beyond_them(
+    landed: LandingKit,
+) -> None:
     landed.configured(
         source={"files": {"format": "parquet"}},
         bronze={},
         tables=[{"match": "*", "expect": {"small": {"condition": "n < 1000", "otherwise": "drop"}}}],
     )
     at = dt.datetime(2026, 11, 28, 1, 2, 3, 456789, tzinfo=dt.timezone.utc)
-    whole = {"at": at, "paid": Decimal("1234567890123456.7890"), "raw": b"\0\1", "tags": [{"name": "x", "weight": 0.5}]}
+    whole = {
+        "at": at,
+        "paid": Decimal("1234567890123456.7890"),
+        "raw": b"\0\1",
+        "tags": [{"name": "x", "weight": 0.5}],
+    }
     landed.land({"a.parquet": parquet(events(range(6), **whole), PARQUET)})
     assert landed.run().summary.rows == 6
     wider = PARQUET.set(0, pa.field("n", pa.int64())).append(pa.field("more", pa.string()))
     data = bytearray(
-        parquet(events(range(6, 36), more="m"), wider, row_group_size=10, write_page_checksum=True, compression="zstd")
+        parquet(
+            events(range(6, 36), more="m"),
+            wider,
+            row_group_size=10,
+            write_page_checksum=True,
+            compression="zstd",
+        )
     )
     begin = pq.ParquetFile(io.BytesIO(bytes(data))).metadata.row_group(1).column(0).data_page_offset
     data[begin + 20 : begin + 30] = b"\0" * 10
-    landed.land({"b.parquet": bytes(data), "c.parquet": b"no Parquet", "d.parquet": parquet(events(range(2_000, 2_001)), PARQUET)})
+    landed.land(
+        {
+            "b.parquet": bytes(data),
+            "c.parquet": b"no Parquet",
+            "d.parquet": parquet(events(range(2_000, 2_001)), PARQUET),
+        }
+    )
     assert landed.run().summary.rows == 20 + 2 + 1
     assert all_numbers(landed) == [*range(16), *range(26, 36)]
     rows = {row["n"]: row for row in landed.rows("silver_chess").to_pylist()}
