@@ -280,7 +280,8 @@ class LandingFolder:
 
     def _just_read(self) -> Iterator[Info]:
         """Those that this run has read and no look has found since, where they are old enough and a batch has them for good."""
-        first, self._moved = (self._begun if self._moved is None else self._moved), self._done
+        first = self._begun if self._moved is None else self._moved
+        self._moved = max(first, self._done)
         oldest = (self._looking.now() - self._chosen.archive_after) * 1000
         for file in self._register.between(first, self._done) if first < self._done else ():
             taken = file.kind == "new" and file.number not in self._register.replaced

@@ -50,7 +50,7 @@ def test_a_store_that_files_land_in_is_waited_for_and_that_is_told(
     assert not waiting.was_away()
     relay.away = "cut"
     assert waiting.was_away()
-    assert [path for path in folder.names("_probe")] == [], "where files land nothing is written"
+    assert list(folder.names("_probe")) == [], "where files land nothing is written"
     relay.away = "503"
     with pytest.raises(ConnectionError):
         landing(folder, PosixFiles(tmp_path)).end_offsets()
