@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -72,22 +73,36 @@ def test_avro_containers_land_by_their_own_schemas_and_evolve_as_a_registrys_do(
     landed.assert_clean()
 
 
-def test_avro_containers_evolve_by_no_other_policy_than_schemas_of_a_registry(landed: LandingKit) -> None:
-    landed.configured(source={"files": {"format": "avro"}}, decode={"evolution": "fail"})
-    landed.land({"a.avro": container(ONE, [events(range(4))])})
-    landed.run()
-    landed.land({"b.avro": container(TWO, [events(range(4, 6), at=dt.datetime.now(dt.timezone.utc))])})
-    with pytest.raises(EvolutionStopped, match="brings at"):
-        landed.run()
-    landed.configured(decode={"evolution": "inline"})
-    assert landed.run().summary.rows == 2
-    assert all_numbers(landed) == list(range(6))
-
-
 def parquet(rows: list[dict[str, Any]], schema: pa.Schema, **options: Any) -> bytes:
     file = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema), file, **options)
     return file.getvalue()
+
+
+def avro_files(numbers: range, **more: Any) -> bytes:
+    return container(TWO if more else ONE, [events(numbers, **more)])
+
+
+def parquet_files(numbers: range, **more: Any) -> bytes:
+    at = [("at", pa.timestamp("us", tz="UTC"))] if more else []
+    return parquet(events(numbers, **more), pa.schema([("n", pa.int64()), ("game", pa.string()), *at]))
+
+
+@pytest.mark.parametrize(("of", "written"), [("avro", avro_files), ("parquet", parquet_files)])
+def test_what_another_file_brings_comes_to_the_tables_only_where_the_settings_let_it(
+    landed: LandingKit, of: str, written: Callable[..., bytes]
+) -> None:
+    landed.configured(source={"files": {"format": of}}, decode={"evolution": "fail"})
+    landed.land({"a": written(range(4))})
+    landed.run()
+    landed.land({"b": written(range(4, 6), at=dt.datetime(2026, 11, 28, tzinfo=dt.timezone.utc))})
+    for _ in range(2):
+        with pytest.raises(EvolutionStopped, match="brings at"):
+            landed.run()
+    landed.configured(decode={"evolution": "inline"})
+    assert landed.run().summary.rows == 2
+    assert all_numbers(landed) == list(range(6))
+    assert landed.rows("silver_chess")["at"].null_count == 2
 
 
 PARQUET = pa.schema(
