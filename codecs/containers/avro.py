@@ -157,7 +157,9 @@ def _header(window: _Window) -> _Header:
         said = _said(window)
         marker = window.take(_MARKER)
     except _Short:
-        raise Damaged("it ends within its header, or that is none: it was cut off, or is no Avro container") from None
+        raise Damaged(
+            "it ends within its header, or that is none: it was cut off, or is no Avro container"
+        ) from None
     try:
         schema, codec = said["avro.schema"].decode(), said.get("avro.codec", b"null").decode()
         json.loads(schema)
@@ -283,7 +285,9 @@ _NOTHING = pa.scalar(b"", pa.binary())
 
 def _is_even(blocks: Sequence[_Block], ends: Longs) -> bool:
     """Whether a record ends where each block does."""
-    counts, sizes = (np.cumsum(of) for of in zip(*((one.count, len(one.data)) for one in blocks), strict=True))
+    counts, sizes = (
+        np.cumsum(of) for of in zip(*((one.count, len(one.data)) for one in blocks), strict=True)
+    )
     before = np.concatenate([np.zeros(1, np.int64), ends])
     return bool((before[counts] == sizes).all())
 

@@ -118,7 +118,7 @@ def _require_content(error: Exception) -> None:
 def _fields(fields: Sequence[pa.Field], above: str) -> list[pa.Field]:
     names = [field.name for field in fields]
     if len(set(names)) < len(names):
-        raise Damaged(f"{'its schema' if not above else above} has two columns of one name")
+        raise Damaged(f"{above or 'its schema'} has two columns of one name")
     found = [(field.name, _stored(field.type, f"{above}{field.name}")) for field in fields]
     return [pa.field(name, of) for name, of in found if of is not None]
 

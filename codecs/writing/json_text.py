@@ -198,7 +198,11 @@ def _is_quoted(of: pa.DataType) -> bool:
     temporal = kinds.is_date(of) or kinds.is_timestamp(of) or kinds.is_time(of)
     if kinds.is_dictionary(of):
         return _is_quoted(of.value_type)
-    return _is_quoted(of.storage_type) if _is_extension(of) else bool(_is_string(of) or _is_bytes(of) or temporal)
+    return (
+        _is_quoted(of.storage_type)
+        if _is_extension(of)
+        else bool(_is_string(of) or _is_bytes(of) or temporal)
+    )
 
 
 _Texts = Callable[[pa.Array], pa.Array]

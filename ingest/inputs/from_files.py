@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate
 
@@ -32,10 +33,11 @@ from distributary.ingest.landing.written_with import WrittenWith
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.settings.source.landing import FilesSource
-from distributary.ingest.source.contract import Channels
-from distributary.ingest.storage.contract import Files
+from distributary.ingest.source.contract import Channels, Tell
+from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.probe import was_silent
 from distributary.registry.base import SchemaRegistry
 
 _FOLDER = ".distributary/landed"
@@ -90,23 +92,51 @@ class FileRecords(ByRanges):
         records(self.spark, self.folder.landing, []).write.format("noop").mode("overwrite").save()
 
 
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How an outage of the store that files land in is waited for.
+
+    told  who is told of it; where nobody is, a look at the folder does not wait
+    stop  ends the wait
+    """
+
+    told: Tell | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def tell(self, why: str, seconds: float) -> None:
+        """Tell of an outage, and for how long nobody asks again."""
+        if self.told is not None:
+            self.told(why, seconds)
+
+
 class LandingFolder:
     """A folder that files land in, and the register of it beside the tables."""
 
     holder = "the register of files"
 
-    def __init__(self, folder: Files, root: Files, chosen: FilesSource, *, skips_gone: bool) -> None:
+    def __init__(
+        self,
+        folder: Files,
+        root: Files,
+        chosen: FilesSource,
+        *,
+        skips_gone: bool,
+        waits: Waits | None = None,
+    ) -> None:
         """Raises CheckpointMismatch for a register that is another folder's, OSError where neither place answers."""
+        self._waits = waits or Waits()
         self.topic = chosen.topic
         place = root.below(f"{_FOLDER}/{self.topic}")
         self.landing = Landing(folder, self.topic, chosen.format, place, skips_gone)
         self._chosen, self._folder = chosen, folder
-        self._register = Register(place, str(chosen.path))
+        self._register, self._root = Register(place, str(chosen.path)), root
         self._looking = Looking(folder, chosen, self._register)
         # Before which all files were given to batches; nobody knows before the log was asked.
         self._given: int | None = None
-        # Where the newest batch begins, and the one before it.
+        # Where the newest batch begins, and before which no batch may have to be written again.
         self._begun, self._done = 0, 0
+        # Before which this run has nothing to move any more of what it read itself.
+        self._moved: int | None = None
         self._archive: Files | None = None
         # What the files of these numbers bring together, as it was told last.
         self._told: tuple[range, str] | None = None
@@ -123,8 +153,8 @@ class LandingFolder:
         return {self.topic: self._register.id}
 
     def was_away(self) -> bool:
-        """Whoever reads the folder meets that by himself."""
-        return False
+        """Wait until the store answers that files land in; whether it did not at once."""
+        return was_silent(self._folder, self._waits.tell, self._waits.stop)
 
     def names(self) -> tuple[str, ...]:
         """What the files are called together."""
@@ -151,9 +181,15 @@ class LandingFolder:
         return self.earliest_offsets()
 
     def end_offsets(self) -> Positions:
-        """Where the newest file ends, after a look at the folder. Raises what a look raises."""
-        self._looking.look(self._given)
-        return self._ends()
+        """Where the newest file ends, after a look at the folder. Raises what a look raises, and Stopped where the run is to end while it waits."""
+        while True:
+            try:
+                self._looking.look(self._given)
+                return self._ends()
+            except ConnectionError:
+                # Asked once more where it was away; else that is another place's, or over at once, and an error as others are.
+                if not self._waits.told or not self.was_away():
+                    raise
 
     def ends(self) -> Positions:
         """Where the newest file ends that is registered."""
@@ -225,7 +261,8 @@ class LandingFolder:
         """The number behind the files of the next batch, which begins with this one. Raises FilesGone."""
         self._was_given(first)
         if first > self._begun:
-            self._begun, self._done = first, self._begun
+            # What a store has taken stays; in a folder the newest batch may have to be written again, from its files.
+            self._begun, self._done = first, first if self._root.remote else self._begun
         self._move_old()
         end = min(end, first + self._chosen.max_files_a_batch)
         files = self._register.between(first, end)
@@ -247,9 +284,18 @@ class LandingFolder:
         done = [
             one for one in self._looking.old if one[0] < self._done and one[0] not in self._register.replaced
         ]
-        if done:
-            move(self._folder, self._archive, done)
-            self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
+        self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
+        move(self._folder, self._archive, [*done, *self._just_read()])
+
+    def _just_read(self) -> Iterator[tuple[int, Info]]:
+        """Those that this run has read and no look has found since, where they are old enough and a batch has them for good."""
+        first = self._begun if self._moved is None else self._moved
+        self._moved = max(first, self._done)
+        oldest = (self._looking.now() - self._chosen.archive_after) * 1000
+        for file in self._register.between(first, self._done) if first < self._done else ():
+            taken = file.kind == "new" and file.number not in self._register.replaced
+            if taken and file.modified <= oldest:
+                yield file.number, Info(file.path, file.size, file.tag, file.modified)
 
     def _there(self, files: Sequence[Landed], end: int) -> int:
         """Where a batch ends whose files are looked at once more: those that changed are registered anew, those that are being written to wait."""
@@ -303,15 +349,21 @@ class LandingFolder:
 
 
 @contextmanager
-def open_landing(
-    source: Source, chosen: FilesSource, root: Files, storage: StorageOptions, *, archives: bool = True
+def open_landing(  # noqa: PLR0913 - one value each of what a folder is opened with
+    source: Source,
+    chosen: FilesSource,
+    root: Files,
+    storage: StorageOptions,
+    *,
+    archives: bool = True,
+    waits: Waits | None = None,
 ) -> Iterator[LandingFolder]:
     """The folder that files land in, until the block ends. Raises what LandingFolder does.
 
     Without `archives` nothing is moved: whoever tries something leaves files to those who read them in earnest.
     """
     folder = open_files(chosen.path, storage)
-    found = LandingFolder(folder, root, chosen, skips_gone=source.on_data_loss == "record")
+    found = LandingFolder(folder, root, chosen, skips_gone=source.on_data_loss == "record", waits=waits)
     if archives and chosen.archive_to is not None:
         found.archives_to(open_files(chosen.archive_to, storage))
     yield found

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from pyspark.sql import SparkSession
 
 from distributary.ingest.inputs.delta.channels import open_tables
-from distributary.ingest.inputs.from_files import open_landing, schemas_of_files
+from distributary.ingest.inputs.from_files import Waits, open_landing, schemas_of_files
 from distributary.ingest.inputs.from_kafka import open_kafka
 from distributary.ingest.inputs.from_kinesis import open_stream
 from distributary.ingest.settings.model import Settings
@@ -32,8 +32,14 @@ def open_source(
         return open_tables(settings.source.delta, settings.storage)
     if settings.source.files is not None:
         root = open_files(settings.sink.root, settings.storage)
+        waits = Waits(tell, stop or threading.Event())
         return open_landing(
-            settings.source, settings.source.files, root, settings.storage, archives=not settings.debug_suffix
+            settings.source,
+            settings.source.files,
+            root,
+            settings.storage,
+            archives=not settings.debug_suffix,
+            waits=waits,
         )
     if settings.source.kinesis is not None:
         return open_stream(settings, settings.source.kinesis, stop, tell)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -193,9 +194,11 @@ class _Reader(io.RawIOBase):
             self._failed = error
             raise
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._inner.close()
-        super().__exit__(*error)
+        self.close()
         if self._failed is not None:
             raise self._failed
 

@@ -84,7 +84,9 @@ class WrittenWith:
         self, subject: str, text: str, schema_type: SchemaType, references: Sequence[Reference] = ()
     ) -> int | Guid:
         """Raises BadSchema: files bring their schemas."""
-        raise BadSchema(f"schemas of the files in {self._files} come with the files, and nobody registers them")
+        raise BadSchema(
+            f"schemas of the files in {self._files} come with the files, and nobody registers them"
+        )
 
     def _answer(self, ref: SchemaRef) -> Answer:
         try:

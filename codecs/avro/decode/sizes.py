@@ -105,7 +105,8 @@ def _in_one_block(raw: pa.Array, items: Longs) -> Longs:
     edges -= edges[0]
     before = np.concatenate([np.zeros(1, np.int64), np.cumsum(items)])
     counts = np.diff(edges)
-    return before[edges[1:]] - before[edges[:-1]] + np.where(counts > 0, _counted(counts), 0) + 1
+    inside: Longs = before[edges[1:]] - before[edges[:-1]]
+    return inside + np.where(counts > 0, _counted(counts), 0) + 1
 
 
 def _counted(counts: Longs) -> Longs:
@@ -120,7 +121,9 @@ def _union(column: Column, raw: pa.UnionArray) -> Longs:
     return found
 
 
-def _branches(column: Column, raw: pa.UnionArray, codes: Longs) -> Iterator[tuple[npt.NDArray[np.bool_], Longs]]:
+def _branches(
+    column: Column, raw: pa.UnionArray, codes: Longs
+) -> Iterator[tuple[npt.NDArray[np.bool_], Longs]]:
     for number, branch in enumerate(column.children):
         taken = codes == number
         if not branch.is_null and taken.any():

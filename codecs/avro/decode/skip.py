@@ -7,6 +7,7 @@ decodes it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 from distributary.codecs import reasons
@@ -58,7 +59,10 @@ class _Skips:
 
             self._records[key] = skip
         # Within its own making it is only named.
-        return self._records.get(key) or (lambda cursor: self._records[key](cursor))
+        return self._records.get(key) or partial(self._skip_record, key)
+
+    def _skip_record(self, key: int, cursor: Cursor) -> None:
+        self._records[key](cursor)
 
     def array(self, avro: AvroType) -> Skip:
         return _in_blocks(self.of(avro.parts[0]) if takes_bytes(avro.parts[0]) else None)

@@ -144,7 +144,10 @@ def test_records_that_contain_themselves_are_told_apart() -> None:
     chain = {
         "type": "record",
         "name": "Node",
-        "fields": [{"name": "next", "type": ["null", "Node"]}, {"name": "n", "type": {"type": "array", "items": "null"}}],
+        "fields": [
+            {"name": "next", "type": ["null", "Node"]},
+            {"name": "n", "type": {"type": "array", "items": "null"}},
+        ],
     }
     records: list[Any] = [{"next": {"next": None, "n": []}, "n": [None] * 9}, {"next": None, "n": []}]
     data = container(chain, [records])
@@ -156,7 +159,11 @@ def test_records_that_contain_themselves_are_told_apart() -> None:
 @pytest.mark.parametrize(
     ("schema", "codec", "told"),
     [
-        ({"type": "record", "name": "A", "fields": [{"name": "a", "type": "Nobody"}]}, "null", "cannot be used"),
+        (
+            {"type": "record", "name": "A", "fields": [{"name": "a", "type": "Nobody"}]},
+            "null",
+            "cannot be used",
+        ),
         ("long", "lz77", "compressed with another codec than null, deflate"),
     ],
 )
@@ -204,7 +211,10 @@ def schemas(draw: st.DrawFn, name: str = "R", depth: int = 2) -> Any:
         other = draw(st.sampled_from(LEAVES[1:]))
         return ["null", _named_apart(other, name)]
     if kind == "record":
-        fields = [{"name": f"f{n}", "type": draw(schemas(f"{name}{n}", depth - 1))} for n in range(draw(st.integers(0, 3)))]
+        fields = [
+            {"name": f"f{n}", "type": draw(schemas(f"{name}{n}", depth - 1))}
+            for n in range(draw(st.integers(0, 3)))
+        ]
         return {"type": "record", "name": f"R{name}", "fields": fields}
     return _named_apart(draw(st.sampled_from(LEAVES)), name)
 
@@ -212,11 +222,17 @@ def schemas(draw: st.DrawFn, name: str = "R", depth: int = 2) -> Any:
 def values(of: Any) -> st.SearchStrategy[bytes]:
     """Bytes that some writer may write for a value of this type, not always in the shortest way."""
     if isinstance(of, list):
-        return st.one_of(*(values(one).map(lambda v, n=n: number(n) + v) for n, one in enumerate(of)))
+        return st.one_of(
+            *(st.tuples(st.just(number(n)), values(one)).map(b"".join) for n, one in enumerate(of))
+        )
     if isinstance(of, dict) and of["type"] == "record":
         return st.tuples(*(values(one["type"]) for one in of["fields"])).map(b"".join)
     if isinstance(of, dict) and of["type"] in ("array", "map"):
-        item = values(of["items"]) if of["type"] == "array" else st.tuples(_TEXT, values(of["values"])).map(b"".join)
+        item = (
+            values(of["items"])
+            if of["type"] == "array"
+            else st.tuples(_TEXT, values(of["values"])).map(b"".join)
+        )
         return st.tuples(st.lists(item, max_size=3), st.booleans()).map(lambda told: _listed(*told))
     kind = of["type"] if isinstance(of, dict) else of
     if kind == "fixed":
@@ -248,12 +264,18 @@ _BYTES = {
 
 @given(st.data(), schemas())
 def test_whatever_a_record_is_it_ends_where_the_next_one_begins(data: st.DataObject, of: Any) -> None:
-    schema = {"type": "record", "name": "Top", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": of}]}
+    schema = {
+        "type": "record",
+        "name": "Top",
+        "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": of}],
+    }
     each = st.tuples(_BYTES["int"], values(of)).map(b"".join)
     blocks = data.draw(st.lists(st.lists(each, max_size=4), max_size=3))
     file = header(schema) + b"".join(block(len(records), b"".join(records)) for records in blocks)
     found, gaps, why = read("avro", file)
-    assert [value[17:] for _, value in sorted(found.items())] == [one for records in blocks for one in records]
+    assert [value[17:] for _, value in sorted(found.items())] == [
+        one for records in blocks for one in records
+    ]
     assert (gaps, why) == ([], "")
 
 

@@ -30,12 +30,19 @@ def numbered(count: int) -> pa.Table:
 def test_rows_are_handed_on_as_json_row_group_by_row_group() -> None:
     found, gaps, why = read("parquet", parquet(numbered(25_003), row_group_size=7_000))
     assert (gaps, why, list(found)) == ([], "", list(range(25_003)))
-    assert [json.loads(found[n]) for n in (0, 25_002)] == [{"n": 0, "of": "row 0"}, {"n": 25_002, "of": "row 25002"}]
+    assert [json.loads(found[n]) for n in (0, 25_002)] == [
+        {"n": 0, "of": "row 0"},
+        {"n": 25_002, "of": "row 25002"},
+    ]
 
 
 def test_of_wide_rows_few_are_in_memory_together() -> None:
     wide = pa.table({"a": ["x" * 1_000_000] * 20})
-    parts = list(ParquetFiles().rows(io.BytesIO(parquet(wide, use_dictionary=False)), lambda _: pytest.fail("none is named")))
+    parts = list(
+        ParquetFiles().rows(
+            io.BytesIO(parquet(wide, use_dictionary=False)), lambda _: pytest.fail("none is named")
+        )
+    )
     assert len(parts) > 1
     assert len(read("parquet", parquet(wide))[0]) == 20
 

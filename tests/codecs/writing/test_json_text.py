@@ -36,9 +36,11 @@ _FIELDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "list": (pa.list_(pa.int32()), st.lists(st.one_of(st.none(), st.integers(-9, 9)), max_size=3)),
     "map": (
         pa.map_(pa.string(), pa.string()),
-        st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=3), st.text(st.characters(exclude_categories=["Cs"]), max_size=3), max_size=3).map(
-            lambda of: sorted(of.items())
-        ),
+        st.dictionaries(
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=3),
+            st.text(st.characters(exclude_categories=["Cs"]), max_size=3),
+            max_size=3,
+        ).map(lambda of: sorted(of.items())),
     ),
     "struct": (
         pa.struct([("a", pa.list_(pa.struct([("b", pa.int64())])))]),
@@ -106,7 +108,10 @@ def test_each_type_has_its_text(values: pa.Array, text: str) -> None:
 def test_what_is_null_is_left_out_and_a_row_of_nothing_is_an_object() -> None:
     nothing = pa.record_batch([pa.nulls(2), pa.array([None, 1])], ["a", "b"])
     assert objects(nothing).to_pylist() == [b"{}", b'{"b":1}']
-    assert objects(pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([])))).to_pylist() == [b"{}"] * 2
+    assert (
+        objects(pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([])))).to_pylist()
+        == [b"{}"] * 2
+    )
 
 
 def test_a_text_that_is_no_utf8_costs_no_other_row() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -72,22 +73,36 @@ def test_avro_containers_land_by_their_own_schemas_and_evolve_as_a_registrys_do(
     landed.assert_clean()
 
 
-def test_avro_containers_evolve_by_no_other_policy_than_schemas_of_a_registry(landed: LandingKit) -> None:
-    landed.configured(source={"files": {"format": "avro"}}, decode={"evolution": "fail"})
-    landed.land({"a.avro": container(ONE, [events(range(4))])})
-    landed.run()
-    landed.land({"b.avro": container(TWO, [events(range(4, 6), at=dt.datetime.now(dt.timezone.utc))])})
-    with pytest.raises(EvolutionStopped, match="brings at"):
-        landed.run()
-    landed.configured(decode={"evolution": "inline"})
-    assert landed.run().summary.rows == 2
-    assert all_numbers(landed) == list(range(6))
-
-
 def parquet(rows: list[dict[str, Any]], schema: pa.Schema, **options: Any) -> bytes:
     file = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(rows, schema), file, **options)
     return file.getvalue()
+
+
+def avro_files(numbers: range, **more: Any) -> bytes:
+    return container(TWO if more else ONE, [events(numbers, **more)])
+
+
+def parquet_files(numbers: range, **more: Any) -> bytes:
+    at = [("at", pa.timestamp("us", tz="UTC"))] if more else []
+    return parquet(events(numbers, **more), pa.schema([("n", pa.int64()), ("game", pa.string()), *at]))
+
+
+@pytest.mark.parametrize(("of", "written"), [("avro", avro_files), ("parquet", parquet_files)])
+def test_what_another_file_brings_comes_to_the_tables_only_where_the_settings_let_it(
+    landed: LandingKit, of: str, written: Callable[..., bytes]
+) -> None:
+    landed.configured(source={"files": {"format": of}}, decode={"evolution": "fail"})
+    landed.land({"a": written(range(4))})
+    landed.run()
+    landed.land({"b": written(range(4, 6), at=dt.datetime(2026, 11, 28, tzinfo=dt.timezone.utc))})
+    for _ in range(2):
+        with pytest.raises(EvolutionStopped, match="brings at"):
+            landed.run()
+    landed.configured(decode={"evolution": "inline"})
+    assert landed.run().summary.rows == 2
+    assert all_numbers(landed) == list(range(6))
+    assert landed.rows("silver_chess")["at"].null_count == 2
 
 
 PARQUET = pa.schema(
@@ -102,23 +117,42 @@ PARQUET = pa.schema(
 )
 
 
-def test_parquet_files_land_with_their_types_and_what_another_file_has_beyond_them(landed: LandingKit) -> None:
+def test_parquet_files_land_with_their_types_and_what_another_file_has_beyond_them(
+    landed: LandingKit,
+) -> None:
     landed.configured(
         source={"files": {"format": "parquet"}},
         bronze={},
         tables=[{"match": "*", "expect": {"small": {"condition": "n < 1000", "otherwise": "drop"}}}],
     )
     at = dt.datetime(2026, 11, 28, 1, 2, 3, 456789, tzinfo=dt.timezone.utc)
-    whole = {"at": at, "paid": Decimal("1234567890123456.7890"), "raw": b"\0\1", "tags": [{"name": "x", "weight": 0.5}]}
+    whole = {
+        "at": at,
+        "paid": Decimal("1234567890123456.7890"),
+        "raw": b"\0\1",
+        "tags": [{"name": "x", "weight": 0.5}],
+    }
     landed.land({"a.parquet": parquet(events(range(6), **whole), PARQUET)})
     assert landed.run().summary.rows == 6
     wider = PARQUET.set(0, pa.field("n", pa.int64())).append(pa.field("more", pa.string()))
     data = bytearray(
-        parquet(events(range(6, 36), more="m"), wider, row_group_size=10, write_page_checksum=True, compression="zstd")
+        parquet(
+            events(range(6, 36), more="m"),
+            wider,
+            row_group_size=10,
+            write_page_checksum=True,
+            compression="zstd",
+        )
     )
     begin = pq.ParquetFile(io.BytesIO(bytes(data))).metadata.row_group(1).column(0).data_page_offset
     data[begin + 20 : begin + 30] = b"\0" * 10
-    landed.land({"b.parquet": bytes(data), "c.parquet": b"no Parquet", "d.parquet": parquet(events(range(2_000, 2_001)), PARQUET)})
+    landed.land(
+        {
+            "b.parquet": bytes(data),
+            "c.parquet": b"no Parquet",
+            "d.parquet": parquet(events(range(2_000, 2_001)), PARQUET),
+        }
+    )
     assert landed.run().summary.rows == 20 + 2 + 1
     assert all_numbers(landed) == [*range(16), *range(26, 36)]
     rows = {row["n"]: row for row in landed.rows("silver_chess").to_pylist()}

@@ -30,7 +30,11 @@ def test_files_are_read_as_json_and_called_as_their_folder(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("files", "source", "told"),
     [
-        ({"path": "./in", "format": "orc"}, {}, r"source\.files\.format: write one of 'lines', .* or 'parquet'"),
+        (
+            {"path": "./in", "format": "orc"},
+            {},
+            r"source\.files\.format: write one of 'lines', .* or 'parquet'",
+        ),
         ({"path": "./in"}, {"topics": ["a"]}, r"source\.topics: .* this is Kafka's"),
         ({"path": "./in"}, {"delta": {"paths": "./t"}}, "another source's"),
         ({"path": "./in"}, {"until": "2026-01-01T00:00:00Z"}, r"source\.until: files have no such end"),
@@ -67,10 +71,22 @@ def test_what_files_are_says_what_decodes_them_and_no_registry_is_needed(
     ("of", "beside", "told"),
     [
         ("avro", {"decode": {"format": "json"}}, r"decode\.format: what is in avro files is decoded as avro"),
-        ("parquet", {"decode": {"format": "auto"}}, r"decode\.format: what is in parquet files is decoded as json"),
+        (
+            "parquet",
+            {"decode": {"format": "auto"}},
+            r"decode\.format: what is in parquet files is decoded as json",
+        ),
         ("avro", {"registry": {"url": "http://127.0.0.1:1"}}, r"registry\.url: the files have the schemas"),
-        ("parquet", {"decode": {"schema_per": "entity"}}, r"decode\.schema_per: the files say what their columns are"),
-        ("parquet", {"decode": {"envelope": "debezium"}}, r"decode\.envelope: the files say what their columns are"),
+        (
+            "parquet",
+            {"decode": {"schema_per": "entity"}},
+            r"decode\.schema_per: the files say what their columns are",
+        ),
+        (
+            "parquet",
+            {"decode": {"envelope": "debezium"}},
+            r"decode\.envelope: the files say what their columns are",
+        ),
     ],
 )
 def test_nothing_is_said_of_schemas_that_files_bring(
