@@ -167,7 +167,7 @@ def _require_undone(checkpoint: Checkpoint, root: Files, table: str, numbers: Se
         for one in _manifest(checkpoint, number, table).tables
         if one.folder == BATCHES_TABLE != table
     ]
-    if any(number not in parked and _is_in(root, ledger, number) for number, ledger in ledgers):
+    if any(number not in parked and is_in(_newest(root, ledger), number) for number, ledger in ledgers):
         raise ConfigError(
             f"table {table} was put back from an older copy; made anew it would lack all that it has as well. Restore its newest copy, or go on "
             "without what it lacks (`--skip`)"

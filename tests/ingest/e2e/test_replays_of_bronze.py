@@ -15,7 +15,6 @@ from tests.ingest.e2e.test_bronze import send_mixed
 
 from distributary.errors import BudgetSpent, ConfigError, LeaseHeld
 from distributary.ingest import failpoints
-from distributary.ingest.erasure.replays import REPLAYS
 from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.contents import contents
