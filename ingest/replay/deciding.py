@@ -46,6 +46,7 @@ from distributary.ingest.quarantine.resolved import (
     TO_TABLE,
 )
 from distributary.ingest.replay.kept import Kept
+from distributary.ingest.replay.places import Places
 from distributary.ingest.replay.staging import rows_staged
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
@@ -89,29 +90,53 @@ class Became:
     already  records that a table had
     dropped  records that the settings let go, and deletes
     refused  records that stay in quarantine, by the reason why they would go there now
+    left     rows that left tables for that, by the tables' folders
+    kept     records that would go to quarantine now and keep the row that they have, by the reason
     """
 
     tables: Mapping[str, int] = field(default_factory=dict)
     already: int = 0
     dropped: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
+    left: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def resolved(self) -> int:
         """Records that are open no more."""
         return sum(self.tables.values()) + self.already + self.dropped
 
+    def and_(self, more: Became) -> Became:
+        """Both together."""
+        return Became(
+            _sums(self.tables, more.tables),
+            self.already + more.already,
+            self.dropped + more.dropped,
+            _sums(self.refused, more.refused),
+            _sums(self.left, more.left),
+            _sums(self.kept, more.kept),
+        )
+
     def as_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
-        return asdict(self)
+        """The same as JSON values; what only a replay that replaces rows has is not told of others, which earlier versions go on with."""
+        told = asdict(self)
+        return {name: value for name, value in told.items() if value or name not in {"left", "kept"}}
+
+
+def _sums(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return {name: some.get(name, 0) + more.get(name, 0) for name in {**some, **more}}
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What each table gets; None where nothing is for any."""
+    """What each table gets; None where nothing is for any.
+
+    leaving  where the records are from whose rows leave tables then, by the tables' folders
+    """
 
     manifest: Manifest | None
     became: Became
+    leaving: Mapping[str, Places] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,9 +156,12 @@ class Deciding:
     def _begin(self) -> None:
         run = self.attempts.run
         run.parked.leave_alone()
-        # What an attempt before this one wrote and nothing names.
-        sweep(run.root, self.kept.id, [range(NUMBER, NUMBER + 1)], ())
+        self._sweep()
         run.workers.prepare(self.spark)
+
+    def _sweep(self) -> None:
+        """Delete what attempts before wrote and nothing names."""
+        sweep(self.attempts.run.root, self.kept.id, [range(NUMBER, NUMBER + 1)], ())
 
     def _settled(
         self, records: DataFrame, offsets: Offsets, workers: Workers, placed: Stretches = NO_STRETCHES
