@@ -24,8 +24,9 @@ from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import finished_table
 from distributary.ingest.columns.widening import widenings
 from distributary.ingest.commit_log.entries import Standing
+from distributary.ingest.commit_log.followed import Followed
 from distributary.ingest.commit_log.reading import CommitLog
-from distributary.ingest.commit_log.writing import Writer
+from distributary.ingest.commit_log.writing import written
 from distributary.ingest.evolution.rules import Parking
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.merge.rule import memory_folder, memory_schema
@@ -52,7 +53,7 @@ class RunsParkedTables:
     """The parked tables of one run, whose log names what waits for them."""
 
     checkpoint: Checkpoint
-    writer: Writer
+    log: Followed
     tables: TableBook
     rules: Parking
     _pinned: dict[tuple[str, int], PinnedTable] = field(default_factory=dict, init=False)
@@ -66,11 +67,11 @@ class RunsParkedTables:
     @property
     def folders(self) -> frozenset[str]:
         """The folders of all parked tables."""
-        return frozenset(self.writer.so_far.parked)
+        return frozenset(self.log.so_far.parked)
 
     def waiting(self, batch_id: int) -> frozenset[str]:
         """The folders of the tables for which the batch's files wait."""
-        return self.writer.so_far.waiting(batch_id)
+        return self.log.so_far.waiting(batch_id)
 
     def park(self, batch_id: int, error: CommitImpossible) -> bool:
         """Let the batch's files wait for the tables that cannot take them; whether the settings say so.
@@ -80,9 +81,9 @@ class RunsParkedTables:
         """
         if not self.rules.parks:
             return False
-        parked = self.writer.so_far.parked
+        parked = self.log.so_far.parked
         more = {folder: (*parked.get(folder, ()), batch_id) for folder in error.tables}
-        self.writer.park({**parked, **more}, str(error))
+        written(self.log).park({**parked, **more}, str(error))
         _log.warning("batch %s is parked for %s: %s", batch_id, ", ".join(error.tables), _REMEDY)
         return True
 
@@ -91,7 +92,7 @@ class RunsParkedTables:
 
         Raises CheckpointMismatch where the settings let none be parked.
         """
-        parked = self.writer.so_far.parked
+        parked = self.log.so_far.parked
         for folder in sorted(parked.keys() & set(self.tables.root.folders())) if parked else ():
             try:
                 finisher.mend(generation, [folder], last, parked)
@@ -107,9 +108,9 @@ class RunsParkedTables:
 
     def require_room(self) -> None:
         """Raises CommitImpossible where files have waited for so long that the settings let no further batch be decided."""
-        so_far = self.writer.so_far
+        so_far = self.log.so_far
         oldest, waits = so_far.oldest_parked, sum(map(len, so_far.parked.values()))
-        long = oldest is not None and self.writer.next - oldest > self.rules.most
+        long = oldest is not None and self.log.next - oldest > self.rules.most
         if not long and waits <= _MOST_WAITING:
             return
         told = self.told()[:_MOST_TOLD]
@@ -126,14 +127,14 @@ class RunsParkedTables:
         """Which tables are parked, and since when, in words; empty where none is."""
         each = [
             f"table {folder} is parked since batch {numbers[0]}, {len(numbers)} of its batches wait"
-            for folder, numbers in sorted(self.writer.so_far.parked.items())
+            for folder, numbers in sorted(self.log.so_far.parked.items())
         ]
         return "; ".join(each)
 
     def pinned(self, entities: Mapping[str, str]) -> dict[str, PinnedTable]:
         """The parked tables as they will be once they have what waits, whatever became of them: what comes has to fit behind that."""
         parked = {
-            folder: self.writer.so_far.parked[folder][-1]
+            folder: self.log.so_far.parked[folder][-1]
             for folder in entities.values()
             if folder in self.folders
         }
@@ -149,7 +150,7 @@ class RunsParkedTables:
 
     def _partitions(self, folder: str) -> tuple[str, ...]:
         """What a parked table is partitioned by, which files tell that wait: a batch of deletes alone has none."""
-        for number in reversed(self.writer.so_far.parked[folder]):
+        for number in reversed(self.log.so_far.parked[folder]):
             waits = finished_table(self.checkpoint.log, number, folder)[0].table(folder)
             if waits.files:
                 return waits.partitions
@@ -162,7 +163,7 @@ class RunsParkedTables:
     def bring_in(self, finisher: Finisher, columns: Columns) -> None:
         """Commit what waits to all tables that take it now, as a start does. Raises CommitImpossible where the settings let none be parked."""
         self.tables.parked = frozenset()
-        parked, left = self.writer.so_far.parked, {}
+        parked, left = self.log.so_far.parked, {}
         for folder, numbers in parked.items():
             if folder in self._broken:
                 left[folder] = numbers
@@ -177,7 +178,7 @@ class RunsParkedTables:
                 left[folder] = numbers
         if left != parked:
             came = ", ".join(sorted(parked.keys() - left.keys()))
-            self.writer.park(left, f"{came}: what waited is in, or to be left out")
+            written(self.log).park(left, f"{came}: what waited is in, or to be left out")
             _log.warning("no longer parked: %s", came)
             still = {number for numbers in left.values() for number in numbers}
             for number in {number for numbers in parked.values() for number in numbers} - still:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -164,7 +164,7 @@ def test_a_crash_with_files_written_and_no_entry_is_gone_on_with(
 
 
 def test_who_is_first_in_between_is_looked_at(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    rivals = [
+    rivals: list[Callable[[], object]] = [
         lambda: table.append([40]),
         # A compaction: the rows are in another file by now.
         lambda: table.exchange([table.file(range(6), "old")], range(6), "compacted").made(),
