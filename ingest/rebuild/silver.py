@@ -134,10 +134,6 @@ def replay(  # noqa: PLR0913 - what a run is given, which records, and what beco
     Kafka is not asked. What a call began that a crash ended is finished first. A run of the pipeline may go on meanwhile, unless records are for
     tables with one row a key, or their schema is inferred: then LeaseHeld is raised. Raises ConfigError where rows are to be replaced of tables with
     one row a key, and the PipelineError that says what else stands in the way.
-
-    >>> done = distributary.replay(settings, distributary.Chosen(entities=("chess",)), replace=True)
-    >>> done.tables, done.left
-    ({'silver_chess_events': 1200}, {'silver_chess_events': 1200})
     """
     chosen, watch = chosen or Chosen(), progress or Silent()
     replaces = refused if replace else None
