@@ -167,7 +167,7 @@ class Deciding:
         self, records: DataFrame, offsets: Offsets, workers: Workers, placed: Stretches = NO_STRETCHES
     ) -> tuple[Settled, Before]:
         """Every record in its place, but for those that `placed` has; and what there was before."""
-        run, before = self.attempts.run, self.attempts.before(self.last)
+        run, before = self.attempts.run, self._before()
         rules = run.rules
         if rules.decode.evolution in ("auto", "restart"):
             # There is no query that could be started again.
@@ -194,6 +194,16 @@ class Deciding:
         )
         settling = Settling(records.sparkSession, run.tables, objections, answers, workers)
         return settling.settle(records, pins), before
+
+    def _before(self) -> Before:
+        """What there is behind the newest batch, with tables that replays have made since: their columns are told of once."""
+        run, before = self.attempts.run, self.attempts.before(self.last)
+        there = run.tables.entities_there(run.pipeline, run.owners.records.pipelines())
+        made = {entity: folder for entity, folder in there.items() if entity not in before.entities}
+        if not made:
+            return before
+        known = {**before.known, **run.tables.pinned(made)}
+        return replace(before, entities={**before.entities, **made}, known=known)
 
     def _decision(self, settled: Settled, before: Before, offsets: Offsets) -> Decision:
         """The tables made what the records need."""
