@@ -43,7 +43,13 @@ def joined(parts: Iterable[Places]) -> dict[Partition, Numbers]:
     for part in parts:
         for partition, numbers in part.items():
             lists.setdefault(partition, []).append(numbers)
-    return {partition: np.unique(np.concatenate(those)) for partition, those in lists.items()}
+    return {partition: _once(np.concatenate(those)) for partition, those in lists.items()}
+
+
+def _once(numbers: Numbers) -> Numbers:
+    """Each once and in order; of what mostly is in order, as here, `np.unique` takes hundreds of times as long."""
+    found = np.sort(numbers, kind="stable")
+    return found[np.concatenate([found[:1] == found[:1], found[1:] != found[:-1]])]
 
 
 def without(some: Places, others: Places) -> dict[Partition, Numbers]:
