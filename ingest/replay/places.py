@@ -49,7 +49,10 @@ def joined(parts: Iterable[Places]) -> dict[Partition, Numbers]:
 def _once(numbers: Numbers) -> Numbers:
     """Each once and in order; of what mostly is in order, as here, `np.unique` takes hundreds of times as long."""
     found = np.sort(numbers, kind="stable")
-    return found[np.concatenate([found[:1] == found[:1], found[1:] != found[:-1]])]
+    first = np.ones(len(found), bool)
+    first[1:] = found[1:] != found[:-1]
+    once: Numbers = found[first]
+    return once
 
 
 def without(some: Places, others: Places) -> dict[Partition, Numbers]:
