@@ -42,6 +42,9 @@ AMID_UPKEEP = "amid_upkeep"
 # Files of a derived table are written, and no entry names them. No batch comes to it.
 AMID_DERIVING = "amid_deriving"
 
+# A derived table's entry is there, and nobody is told. No batch comes to it.
+AFTER_DERIVING = "after_deriving"
+
 # A topic has what changed in a derived table, and no mark says so. No batch comes to it.
 AFTER_SENDING = "after_sending"
 

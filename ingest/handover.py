@@ -47,7 +47,7 @@ from distributary.ingest.checkpoint.generation import (
 )
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import ManifestStore, manifest_of, with_rewritten
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, RESERVED_TABLES
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, OUR_NAMES, RESERVED_TABLES
 from distributary.ingest.commit_log.entries import HandedOver, Owner, Rewritten, Standing
 from distributary.ingest.commit_log.owners import Owners, Records, confirmation, heir
 from distributary.ingest.commit_log.reading import CommitLog, State
@@ -166,7 +166,7 @@ class Heritage:
         if checkpoint is None or generation is None:
             return Earlier(owner, None, lost=_UNREACHED)
         finisher = self._finisher(checkpoint, generation)
-        self._mend(finisher, checkpoint, generation, [*RESERVED_TABLES, *tables])
+        self._mend(finisher, checkpoint, generation, [*OUR_NAMES, *tables])
         # Of a run that is alive the tables are never ahead of its log, if they are asked first, and never behind, if once more.
         reached = finisher.newest(generation, [*RESERVED_TABLES, *tables])
         try:
@@ -323,7 +323,7 @@ class Heritage:
         finisher, batch = self._finisher(checkpoint, generation), log.newest_batch(so_far.last)
         # The power may have failed amid this.
         known = () if batch is None else manifest_of(batch, log).entities.values()
-        self._mend(finisher, checkpoint, generation, [*RESERVED_TABLES, *known])
+        self._mend(finisher, checkpoint, generation, [*OUR_NAMES, *known])
         try:
             if finisher.reached(generation) != so_far.last:
                 if batch is None:

@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.codecs.base import load_codec, validating
 from distributary.codecs.mixed.keys import KeyCodec
+from distributary.errors import EvolutionStopped
 from distributary.ingest.batch.attempt import Attempts, Run
 from distributary.ingest.batch.decide import code_version
 from distributary.ingest.batch.finish import Finisher
@@ -69,7 +70,7 @@ from distributary.ingest.lease.holding import held
 from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.progress import Progress
 from distributary.ingest.running.rules import conditions_of, expression_of, run_rules
-from distributary.ingest.schemas.from_columns import take_columns
+from distributary.ingest.schemas.from_columns import brought, keep
 from distributary.ingest.schemas.known import SchemaBook, same_columns
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
@@ -126,12 +127,21 @@ class Pipeline:
         return self.topics.next_range(read, ends, self.settings.limits.batch_rows)
 
     def learned(self, offsets: Offsets) -> bool:
-        """Whether the records of this range have columns that no schema has; one that has them is kept then, for another query to pin."""
+        """Whether the records of this range have columns that no schema has; one that has them is kept then, for another query to pin.
+
+        Raises EvolutionStopped where the settings let none come.
+        """
         told, decode = self.channels.columns(ends_of(offsets)), self.settings.decode
         subject = inferred_subject(self.settings.name, decode)
-        if told is None or subject is None:
+        found = None if told is None or subject is None else brought(self.registry, subject, decode, told)
+        if found is None or subject is None:
             return False
-        return take_columns(self.registry, subject, decode, told)
+        if decode.evolution == "fail" and self.run.log.so_far.last is not None:
+            raise EvolutionStopped(
+                f"what is read next brings {', '.join(found.columns)}, and decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
+            )
+        keep(self.registry, subject, found)
+        return True
 
     def batch_runner(
         self,

@@ -19,6 +19,7 @@ from distributary.ingest.evolution.planner import Planner, Step, TablePlan
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.evolution.rules_of_tables import RuleInPlan, rules_in_plan
 from distributary.ingest.evolution.watched import WatchedSubject, watched_subjects
+from distributary.ingest.inputs.opening import schemas_there
 from distributary.ingest.pins import RecordKey
 from distributary.ingest.routing.read_ahead import ReadExpression, read_ahead
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
@@ -146,7 +147,10 @@ def _expression(settings: Settings) -> tuple[ReadExpression | None, tuple[str, .
 
 @contextmanager
 def _sources(settings: Settings) -> Iterator[tuple[SchemaRegistry, Catalogue | None]]:
-    """The settings' registry, the location of their inferred schema, or both; neither is written to."""
+    """The settings' registry, the schemas that the source brings, the location of their inferred schema, or the first and the last; none is written to."""
+    if (brought := schemas_there(settings)) is not None:
+        yield brought, None
+        return
     codec = load_codec(settings.decode.codec)
     if not codec.registered:
         yield location_of(settings.name, settings.decode, settings.storage), None

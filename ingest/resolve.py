@@ -15,9 +15,11 @@ from distributary.ingest.bronze.rule import KEEPS_PROPERTY
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
-from distributary.ingest.checkpoint.manifests import ManifestStore, finished_manifest
+from distributary.ingest.checkpoint.manifests import ManifestStore, finished_manifest, finished_table
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.partitions import partition_columns
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.commit_log.reading import KeptLog
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.lease.holding import held
 from distributary.ingest.lease.upkeep_lock import no_upkeep
@@ -37,7 +39,7 @@ from distributary.ingest.tables.known import (
 )
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state_by_spark import path_for_spark
-from distributary.ingest.tables.transaction import is_committed
+from distributary.ingest.tables.transaction import is_in, newest_batch
 
 Choice = Literal["recreate", "skip", "skip_lost"]
 
@@ -67,7 +69,7 @@ def stuck_tables(settings: Settings) -> list[StuckTable]:
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     root = open_files(settings.sink.root, settings.storage)
     messages = {stuck.batch_id: stuck.message for stuck in StuckCommits(checkpoint).read()}
-    parked = list(_parked(checkpoint, root, messages))
+    parked = _parked(checkpoint, root, messages)
     known = {(one.batch_id, one.table) for one in parked}
     return [*parked, *(one for one in _stuck(checkpoint, root) if (one.batch_id, one.table) not in known)]
 
@@ -85,25 +87,36 @@ def _stuck(checkpoint: Checkpoint, root: Files) -> Iterator[StuckTable]:
         skipped = Resolutions(checkpoint).skipped(stuck.batch_id)
         for table in manifest.tables if manifest else ():
             waits = stuck.may_wait(table.folder) and table.folder not in skipped
-            if waits and not _is_in(root, table, stuck.batch_id):
+            if waits and not is_in(_newest(root, table), stuck.batch_id):
                 yield StuckTable(stuck.batch_id, table.folder, table.rows, stuck.message)
 
 
-def _parked(checkpoint: Checkpoint, root: Files, messages: Mapping[int, str]) -> Iterator[StuckTable]:
-    """What waits for the tables that are parked, batch by batch."""
-    so_far = checkpoint.log.state().so_far
-    for folder in () if so_far is None else sorted(so_far.parked):
-        numbers, there = _parked_batches(checkpoint, folder), _files_of(root, folder)
-        for number in numbers:
-            table = finished_manifest(checkpoint.log, number)[0].table(folder)
-            there |= _remembered(root, table)
-            skipped = Resolutions(checkpoint).skipped(number)
-            if folder not in skipped and not _is_in(root, table, number):
-                why = messages.get(number, f"it waits behind batch {numbers[0]}")
-                files = (file for part in table.parts.values() for file in part)
-                gone = [file.name for file in files if file.name not in there]
-                told = f"{why}; and file {gone[0]} is gone" if gone and gone[0] not in why else why
-                yield StuckTable(number, folder, table.rows, told)
+def _parked(checkpoint: Checkpoint, root: Files, messages: Mapping[int, str]) -> list[StuckTable]:
+    """What waits for the tables that are parked, table by table and batch by batch."""
+    state, log = checkpoint.log.state(), KeptLog(checkpoint.files)
+    parked = {} if state.so_far is None else state.so_far.parked
+    newest = {
+        folder: _newest(root, finished_table(log, numbers[0], folder)[0].table(folder))
+        for folder, numbers in parked.items()
+    }
+    there: dict[str, frozenset[str]] = {}
+    found = list[StuckTable]()
+    # Each batch is read once for all tables.
+    for number in sorted({number for numbers in parked.values() for number in numbers}):
+        skipped = Resolutions(checkpoint).skipped(number)
+        for folder, numbers in parked.items():
+            if number not in numbers or folder in skipped or is_in(newest[folder], number):
+                continue
+            table = finished_table(log, number, folder)[0].table(folder)
+            why = messages.get(number, f"it waits behind batch {numbers[0]}")
+            with suppress(OSError):  # of a folder that cannot be read nobody knows what is gone
+                there[folder] = there.get(folder) or _files_of(root, folder)
+                known = (there[folder], _remembered(root, table))
+                names = (file.name for part in table.parts.values() for file in part)
+                gone = [name for name in names if not any(name in one for one in known)]
+                why = f"{why}; and file {gone[0]} is gone" if gone and gone[0] not in why else why
+            found.append(StuckTable(number, folder, table.rows, why))
+    return sorted(found, key=lambda one: (one.table, one.batch_id))
 
 
 def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
@@ -134,6 +147,7 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
             for number in numbers:
                 Resolutions(checkpoint).skip(number, table)
         else:
+            _require_undone(checkpoint, root, table, numbers)
             manifests = [_manifest(checkpoint, number, table) for number in numbers]
             with no_upkeep(root):
                 # What came in of what waited goes aside with the table, its files with it.
@@ -142,6 +156,22 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
                         Resolutions(checkpoint).skip(number, table)
                 _recreate(root, settings, _made_with(settings, checkpoint), manifests, table)
         return replace(mine[0], rows=sum(stuck.rows for stuck in mine))
+
+
+def _require_undone(checkpoint: Checkpoint, root: Files, table: str, numbers: Sequence[int]) -> None:
+    """Raises ConfigError for a batch that no run comes back to: one that was in all its tables, until this one was put back from a copy."""
+    parked = _parked_batches(checkpoint, table)
+    ledgers = [
+        (number, one)
+        for number in numbers
+        for one in _manifest(checkpoint, number, table).tables
+        if one.folder == BATCHES_TABLE != table
+    ]
+    if any(number not in parked and _is_in(root, ledger, number) for number, ledger in ledgers):
+        raise ConfigError(
+            f"table {table} was put back from an older copy; made anew it would lack all that it has as well. Restore its newest copy, or go on "
+            "without what it lacks (`--skip`)"
+        )
 
 
 def _without_files(checkpoint: Checkpoint, root: Files, waiting: Sequence[StuckTable]) -> list[StuckTable]:
@@ -278,8 +308,9 @@ def _put_aside(root: Files, folder: str) -> None:
         )
 
 
-def _is_in(root: Files, table: TableFiles, batch_id: int) -> bool:
+def _newest(root: Files, table: TableFiles) -> int | None:
+    """The newest batch in a table; None also where nobody can tell."""
     try:
-        return is_committed(root.below(table.folder), table.app_id, batch_id)
-    except DeltaError:
-        return False
+        return newest_batch(root.below(table.folder), table.app_id)
+    except (DeltaError, OSError):
+        return None

@@ -15,6 +15,7 @@ from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.lease.holding import looked_for
 from distributary.ingest.lease.keeper import Keeper
+from distributary.ingest.lineage.of_runs import told
 from distributary.ingest.pipeline import Pipeline, open_pipeline
 from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.ingest.schemas.from_columns import take_columns
@@ -78,6 +79,7 @@ def run_in(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
         own = registry or opened.enter_context(
             schemas_of(settings, session, channels, lambda notice: watch.waiting(notice.text, 0.0))
         )
+        progress, derived = opened.enter_context(told(settings, watch, channels.names))
         one, keepers = opened.enter_context(ExitStack()), iter([keeper])
 
         def opened_anew() -> Pipeline:
@@ -86,7 +88,7 @@ def run_in(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
             # One that has let go holds nothing again.
             return one.enter_context(open_pipeline(reading, session, own, channels, next(keepers, None)))
 
-        return Supervisor(opened_anew, watch, stopped).run()
+        return Supervisor(opened_anew, progress, stopped, derived).run()
     # It was told to stop before it began.
     return Outcome(Summary(), ())
 
@@ -98,11 +100,14 @@ def schemas_of(
     channels: Channels,
     tell: Callable[[Notice], None] = to_log,
 ) -> Iterator[SchemaRegistry]:
-    """Where the settings' schemas come from: the registry, the location of the one that is inferred, or both.
+    """Where the settings' schemas come from: the registry, the source itself, the location of the one that is inferred, or registry and location.
 
     Where no record names its schema, a location that is empty gets its first version, inferred from what the topics hold
     now. `tell` is told when the registry's answers come from its cache.
     """
+    if (brought := channels.schemas()) is not None:
+        yield brought
+        return
     codec = load_codec(settings.decode.codec)
     if codec.registered:
         with open_registry(settings.registry) as registry:

@@ -25,7 +25,7 @@ from distributary.errors import (
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.checkpoint.scratch import scratch_folder
-from distributary.ingest.derived.in_runs import DerivedInRuns
+from distributary.ingest.derived.in_runs import DerivedInRuns, Tell, tell_nobody
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.client import TopicMissing
 from distributary.ingest.kafka.java_errors import is_outage
@@ -75,7 +75,7 @@ class Outcome:
 
     summary   its counts: batches, records, tables, seconds
     restarts  each restart because a schema evolved, in order
-    parked    the folders of tables that are parked at its end, and how many batches wait for each
+    parked    the folders of tables that are parked at its end, and how many batches wait for each; 0 where one cannot be opened and none does yet
     remade    the folders of tables that somebody had taken away, and that were made anew
     lost      the offsets that Kafka had no more before they were read, where the settings say to go on
     """
@@ -117,26 +117,29 @@ class Supervisor:
     """One run of one pipeline, through as many queries as it takes."""
 
     def __init__(
-        self, open_pipeline: Callable[[], Pipeline], progress: Progress, stop: threading.Event
+        self,
+        open_pipeline: Callable[[], Pipeline],
+        progress: Progress,
+        stop: threading.Event,
+        derived: Tell = tell_nobody,
     ) -> None:
-        """`open_pipeline` opens the pipeline, in the place of the one that it opened before, with the topics that there are then."""
+        """`open_pipeline` opens the pipeline, in the place of the one that it opened before, with the topics that there are then; `derived` is told what became of derived tables."""
         self._open, self._pipeline = open_pipeline, open_pipeline()
         self._progress, self._stop = progress, stop
         settings, pipeline = self._pipeline.settings, self._pipeline
         self._failures = Spending(settings.supervisor.failures)
         self._outages = Spending(of_outages(settings.supervisor.failures))
-        self._has_read = False
+        self._has_read, self._looked = False, time.monotonic()
         self._evolutions = Spending(settings.supervisor.evolutions)
         self._met: tuple[tuple[str, ...], float] | None = None
         self._attempt_began = 0.0
         self._lock, self._busy = threading.Lock(), False
         self._held: _BeginsAnew | None = None
-        self._looked = time.monotonic()
         self._error: BaseException | None = None
         self._restarts: list[Restart] = []
         self._lost: list[Lost] = []
         self._upkeep = UpkeepInRuns(settings, pipeline.run.checkpoint.files)
-        self._derived = DerivedInRuns(settings, pipeline.topics.spark, stop.is_set)
+        self._derived = DerivedInRuns(settings, pipeline.topics.spark, stop.is_set, tell=derived)
         self._waiting: int | None = None
         self._partitions: Mapping[str, Sequence[int]] | None = None
         self._summary = Summary()
@@ -156,8 +159,7 @@ class Supervisor:
             self._upkeep.close()
             self._summary = replace(self._summary, seconds=time.monotonic() - began)
             self._progress.finished(self._summary)
-        parked = self._pipeline.run.log.so_far.parked
-        waits = {folder: len(numbers) for folder, numbers in sorted(parked.items())}
+        waits = self._pipeline.run.parked.waits()
         remade = tuple(self._pipeline.run.memory.remade)
         return Outcome(self._summary, tuple(self._restarts), waits, remade, tuple(self._lost))
 

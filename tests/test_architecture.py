@@ -31,7 +31,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "reshaping derivation expectations bronze",
         "settings spark conform",
         "kafka parquet catalog",
-        "session source landing",
+        "session source landing kinesis",
         "routing",
         "pins merge",
         "history clustering",
@@ -58,6 +58,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "avro json protobuf",
         "jsonschema mixed notebook syntax envelope",
         "writing glue",
+        "containers",
     ),
     "codecs/avro": (
         "types",

@@ -45,9 +45,15 @@ fetch_azure() {
     ln -sf ../azurite/node_modules/.bin/azurite-blob .venv/bin/azurite-blob
 }
 
+fetch_kinesis() {
+    command -v npm >/dev/null 2>&1 || return 1
+    npm install --silent --no-audit --no-fund --prefix .venv/kinesalite kinesalite@3.3.3 || return 1
+}
+
 check_disk
 fetch_s3
 [ "${1:-all}" = all ] || exit 0
 (fetch_moto) || without "moto and boto3"
 fetch_azure || without Azurite
+fetch_kinesis || without kinesalite
 .venv/bin/python -m tests.ingest.storage.hdfs_jar || without HDFS

@@ -52,6 +52,7 @@ from distributary.ingest.schemas.known import SchemaBook
 from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.change import PlannedChange, TableChanger
+from distributary.ingest.tables.commit import OF_ONE_TABLE
 from distributary.ingest.tables.known import PIPELINE_PROPERTY, TableBook
 from distributary.ingest.tables.properties import Retelling, Retellings
 from distributary.ingest.worker.fields_seen import GrowthWarnings, UnknownFieldWarnings
@@ -189,11 +190,14 @@ class Attempts:
         `gone` says that Kafka has no more any of the records at these offsets.
         """
         started, run = datetime.now(timezone.utc), self.run
-        run.parked.require_room()
         run.parked.leave_alone()
-        batch_id, before = run.log.next, self.before(last)
+        before = self.before(last)
+        run.parked.require_room()
+        # A table that was parked by looking at it has the number that was next before.
+        batch_id = run.log.next
         number = run.memory.begun(batch_id)
         settled = self._settle(records, batch_id, offsets, before)
+        run.parked.require_columns(settled.layouts)
         lost = self._lost(settled, offsets) if gone else 0
         self._warn(settled)
         run.memory.note_vetoed(settled.pins)
@@ -294,7 +298,14 @@ class Attempts:
             if last
             else run.tables.entities_there(run.pipeline, run.owners.records.pipelines())
         )
-        known = {**run.tables.pinned(entities), **run.parked.pinned(entities)}
+        try:
+            there = run.tables.pinned(entities)
+        except OF_ONE_TABLE as error:
+            run.parked.pass_over(entities.values(), error)
+            run.parked.leave_alone()
+            there = run.tables.pinned(entities)
+        known = {**there, **run.parked.pinned(entities)}
+        run.parked.remember(known)
         return Before(entities, known, last.met if last else {})
 
     def _warn(self, settled: Settled) -> None:

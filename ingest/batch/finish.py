@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Protocol
@@ -12,19 +12,22 @@ from pyspark.sql import SparkSession
 
 from distributary.errors import CommitImpossible, PipelineError, SumsDisagree
 from distributary.ingest import failpoints
+from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, app_of
 from distributary.ingest.checkpoint.manifest import Manifest, Merging, TableFiles, role_of
+from distributary.ingest.checkpoint.put_back import Given
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.commit_log.entries import Batch
+from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.kafka.offsets import offsets_to_json
 from distributary.ingest.merge.rule import Deletes, MergeRule, Order, memory_folder, position_of
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.tables.commit import commit_tables, make_lasting
+from distributary.ingest.tables.commit import OF_ONE_TABLE, commit_tables, make_lasting, of_unreadable
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.ledger import MERGED_ROWS, late_file
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -82,6 +85,10 @@ class ParkedTables(Protocol):
 
     def park(self, batch_id: int, error: CommitImpossible) -> bool:
         """Let the batch's files wait for the tables that cannot take them; whether that is so now."""
+        ...
+
+    def unreadable(self, folders: Iterable[str]) -> Mapping[str, str]:
+        """Which of these tables nobody can open, each asked alone, and why; none where something keeps everybody from all of them."""
         ...
 
 
@@ -160,11 +167,13 @@ class Finisher:
         folders: Iterable[str],
         last: Manifest | None,
         parked: Mapping[str, Sequence[int]],
+        passed_over: Callable[[str, Exception], None] | None = None,
     ) -> set[str]:
         """Make the logs of these tables readable that a loss of power left otherwise; the tables that it took something from.
 
         `last` is the log's newest manifest: all before it was synced, but for what waited in a table that is `parked`, as that may
-        just have been brought in. Raises CheckpointMismatch where nothing but a copy helps.
+        just have been brought in. `passed_over` is told of each that cannot be mended, from whatever thread, and raises where that is to
+        stop the others. Without it this raises CheckpointMismatch where nothing but a copy helps, and OSError where a table cannot be read.
         """
 
         def mended(folder: str) -> bool:
@@ -176,7 +185,15 @@ class Finisher:
                 # Into a table of events one pipeline writes after the other, and each began when all of the one before was safe.
                 return number < before if app_id == mine else role == "events" and app_id.endswith(f"/{role}")
 
-            return bool(mend(self._tables.place(folder), synced))
+            place = self._tables.place(folder)
+            try:
+                with undamaged(f"the log of table {place}", "restore the table from a copy, or move it away"):
+                    return bool(mend(place, synced))
+            except (PipelineError, OSError) as error:
+                if passed_over is None:
+                    raise
+                passed_over(folder, error)
+                return False
 
         with ThreadPoolExecutor(self._tables.threads) as pool:
             found = list(folders)
@@ -199,6 +216,25 @@ class Finisher:
         ]
         states = self._tables.states(behind)
         return [folder for folder, state in states.items() if FORGETS not in state.properties]
+
+    def put_back(
+        self, log: CommitLog, last: Batch, newest: Mapping[str, int | None], lacking: Container[str]
+    ) -> tuple[int, Mapping[str, int]] | None:
+        """A batch from before the newest that tables lack, and which one each of these has instead; see `checkpoint/put_back.py`."""
+        given = Given(log, self._resolutions, self._tables)
+        return given.lacked(last, newest, lacking)
+
+    def was_put_back(self, lacked: int, number: int, behind: Mapping[str, int]) -> CommitImpossible:
+        """The error for what `put_back` tells, noted for `distributary resolve` to decide about the newest batch that they lack."""
+        folder, newest = next(iter(behind.items()))
+        error = CommitImpossible(
+            f"table {self._tables.place(folder)} has batch {newest} as its newest one, and batch {number} was in it, too: it was put back from an "
+            "older copy, or a disk lost what it had. Restore the newest copy of it; or let `distributary resolve` go on without those batches "
+            "(--skip), and see with `distributary verify` what it lacks",
+            tuple(behind),
+        )
+        self._stuck.write(lacked, error)
+        return error
 
     def is_overwritten(self, manifest: Manifest) -> bool:
         """Whether another writer's entry took the place of a batch's in one of its tables."""
@@ -320,6 +356,14 @@ class Finisher:
                     raise
                 # Others may have failed beside it, of which no more was said.
                 commits = [commit for commit in commits if commit.table not in error.tables]
+            except OF_ONE_TABLE as error:
+                stuck = None if parked is None else of_unreadable(commits, error, parked.unreadable)
+                if parked is None or stuck is None or not may_park.issuperset(stuck.tables):
+                    raise
+                self._stuck.write(commits[0].batch_id, stuck)
+                if not parked.park(commits[0].batch_id, stuck):
+                    raise stuck from error
+                commits = [commit for commit in commits if commit.table not in stuck.tables]
 
     def _commit_of(
         self, table: TableFiles, manifest: Manifest, before: int | None, fresh: bool
@@ -370,20 +414,13 @@ class Finisher:
 
     def rule_of(self, table: TableFiles) -> MergeRule | None:
         """By which rule a batch's rows become part of a table; None where each is added."""
-        if table.merging is None:
+        merging = table.merging
+        if merging is None:
             return None
+        order, told = Order(position_of(self._columns), merging.sequence, merging.moved), merging.deletes
         memory = self._tables.place(memory_folder(table.folder))
-        return merge_rule(table.merging, self._columns, memory, table.deletes)
-
-
-def merge_rule(
-    merging: Merging, columns: Columns, memory: Files, deletes: Sequence[DataFile] = ()
-) -> MergeRule:
-    """The rule by which rows become part of a table with one row a key; `deletes` are the batch's, which `memory` gets."""
-    order = Order(position_of(columns), merging.sequence, merging.moved)
-    told = merging.deletes
-    found = None if told is None else Deletes(memory, deletes, told.mark, told.days, told.again)
-    return MergeRule(merging.keys, order, merging.update, found, merging.history)
+        found = None if told is None else Deletes(memory, table.deletes, told.mark, told.days, told.again)
+        return MergeRule(merging.keys, order, merging.update, found, merging.history)
 
 
 def _require_files(commits: Sequence[TableCommit], error: CommitImpossible, parked: ParkedTables) -> None:
@@ -391,9 +428,19 @@ def _require_files(commits: Sequence[TableCommit], error: CommitImpossible, park
     lost = [
         commit.table
         for commit in commits
-        if any(part.place.info(file.name) is None for part in commit.parts for file in part.files)
+        if any(_is_gone(part.place, file) for part in commit.parts for file in part.files)
     ]
     if lost and parked.parks:
         raise PipelineError(
             f"batch {commits[0].batch_id}: files of {', '.join(lost)} are gone, and are written again before they wait: {error}"
         ) from error
+
+
+def _is_gone(place: Files, file: DataFile) -> bool:
+    """Whether a file is known to be gone, which nobody can tell of a folder that cannot be read."""
+    try:
+        return place.info(file.name) is None
+    except ConnectionError:
+        raise
+    except OSError:
+        return False

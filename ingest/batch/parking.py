@@ -6,26 +6,30 @@ docs/adr/0019-parked-tables.md says why each step is where it is.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from distributary.errors import CheckpointMismatch, CommitImpossible, PipelineError
+from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.checkpoint.manifests import finished_table
+from distributary.ingest.checkpoint.manifests import finished_table, folders_of
+from distributary.ingest.checkpoint.stuck import StuckCommits
+from distributary.ingest.columns.layout import Layout
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.columns.widening import widenings
-from distributary.ingest.commit_log.entries import Standing
+from distributary.ingest.commit_log.entries import NONE, Batch, Standing
 from distributary.ingest.commit_log.followed import Followed
-from distributary.ingest.commit_log.reading import CommitLog
+from distributary.ingest.commit_log.reading import CommitLog, KeptLog
 from distributary.ingest.commit_log.writing import written
 from distributary.ingest.evolution.rules import Parking
 from distributary.ingest.kafka.columns import table_schema
@@ -34,6 +38,7 @@ from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.tables.change import create, evolve
+from distributary.ingest.tables.commit import OF_ONE_TABLE, is_for_all
 from distributary.ingest.tables.known import REMEMBERS_PROPERTY, TableBook
 from distributary.ingest.tables.state import read_state
 from distributary.values import without_logins
@@ -43,21 +48,29 @@ _log = logging.getLogger(__name__)
 # Each entry of the log says what waits, batch by batch and table by table.
 _MOST_WAITING = 10_000
 
-_MOST_TOLD = 2_000
+_MOST_TOLD, _MOST_TOLD_OF_ONE = 2_000, 500
+
+_FRAMES = re.compile(r"(?:\s+\d+: <\w+>)+")
 
 _REMEDY = "put it right and start the pipeline anew, or let `distributary resolve` decide"
+
+_TO_OPEN = (
+    "Have what was done to it taken back, or restore it from a copy; or move its folder away, and let `distributary resolve` decide about the "
+    "rows that wait then; or have the others go on without it (`policies.stuck_table: park`)"
+)
 
 
 @dataclass
 class RunsParkedTables:
-    """The parked tables of one run, whose log names what waits for them."""
+    """The parked tables of one run, whose log names what waits for them; and those that nobody can open, for which nothing may wait yet."""
 
     checkpoint: Checkpoint
     log: Followed
     tables: TableBook
     rules: Parking
     _pinned: dict[tuple[str, int], PinnedTable] = field(default_factory=dict, init=False)
-    _broken: set[str] = field(default_factory=set, init=False)
+    _unread: dict[str, str] = field(default_factory=dict, init=False)
+    _known: Mapping[str, PinnedTable] = field(default_factory=dict, init=False)
 
     @property
     def parks(self) -> bool:
@@ -66,8 +79,18 @@ class RunsParkedTables:
 
     @property
     def folders(self) -> frozenset[str]:
-        """The folders of all parked tables."""
-        return frozenset(self.log.so_far.parked)
+        """The folders of all tables that are left alone: parked ones, and those that nobody can open."""
+        return self.unread.union(self.log.so_far.parked)
+
+    @property
+    def unread(self) -> frozenset[str]:
+        """The folders of the tables that this run found nobody can open."""
+        return frozenset(self._unread)
+
+    def waits(self) -> dict[str, int]:
+        """How many batches wait for each of these tables, by their folders in order."""
+        parked = self.log.so_far.parked
+        return {folder: len(parked.get(folder, ())) for folder in sorted(self.folders)}
 
     def waiting(self, batch_id: int) -> frozenset[str]:
         """The folders of the tables for which the batch's files wait."""
@@ -87,24 +110,132 @@ class RunsParkedTables:
         _log.warning("batch %s is parked for %s: %s", batch_id, ", ".join(error.tables), _REMEDY)
         return True
 
-    def mend(self, finisher: Finisher, generation: Generation, last: Manifest | None) -> None:
-        """Put right what a loss of power left of parked tables' logs, as of all others; one whose log nobody can read stays parked.
+    def unreadable(self, folders: Iterable[str]) -> dict[str, str]:
+        """Which of these tables nobody can open, each asked alone, and why; none where the ledger cannot be opened either: then it is the place."""
+        asked = list(dict.fromkeys(folders))
+        found = dict(filter(_with_reason, self._asked(asked)))
+        if found and not any(map(_with_reason, self._asked([BATCHES_TABLE]))):
+            # Once more, as what keeps everybody from a store for a moment may be over by then.
+            return {folder: why for folder, why in self._asked(list(found)) if why}
+        return {}
 
-        Raises CheckpointMismatch where the settings let none be parked.
+    def _asked(self, folders: Sequence[str]) -> list[tuple[str, str]]:
+        def why(folder: str) -> tuple[str, str]:
+            try:
+                self.tables.require_readable(folder)
+            except OF_ONE_TABLE as error:
+                if isinstance(error, (ConnectionError, TimeoutError)):
+                    raise
+                return folder, _why(error)
+            return folder, ""
+
+        with ThreadPoolExecutor(max(1, min(self.tables.threads, len(folders)))) as pool:
+            return list(pool.map(why, folders))
+
+    def pass_over(self, folders: Iterable[str], error: Exception) -> None:
+        """From here on leave those of these tables of entities alone that nobody can open, as something met one with this error.
+
+        Their files wait as those of tables that cannot take them. Raises the error where it came of something else, and PipelineError, which
+        names the tables, where the settings let none be parked.
+        """
+        if is_for_all(error):
+            raise error
+        mine = set(folders) - self.unread
+        asked = {name: folder for folder in sorted(mine) for name in (folder, memory_folder(folder))}
+        found = {asked[name]: why for name, why in self.unreadable(asked).items()}
+        if not found:
+            raise error
+        if not self.rules.parks:
+            raise error if isinstance(error, CommitImpossible) else self._cannot_be_opened(found) from error
+        self._unread |= found
+        self.park_unread()
+
+    def _cannot_be_opened(self, found: Mapping[str, str]) -> PipelineError:
+        told = "; ".join(
+            f"table {self.tables.place(one)} cannot be opened ({why})" for one, why in found.items()
+        )
+        return PipelineError(f"{told[:_MOST_TOLD]}. {_TO_OPEN}")
+
+    def park_unread(self) -> None:
+        """Have what comes wait for tables that nobody can open, behind the newest batch each of them has, as far as the log still names one."""
+        parked = self.log.so_far.parked
+        newest = self._newest_batches(self._unread.keys() - parked.keys())
+        if not newest:
+            return
+        for number in sorted(set(newest.values())):
+            tables = tuple(sorted(folder for folder, its in newest.items() if its == number))
+            told = str(self._cannot_be_opened({folder: self._unread[folder] for folder in tables}))
+            StuckCommits(self.checkpoint).add(number, CommitImpossible(told, tables))
+        why = "; ".join(f"{folder} cannot be opened" for folder in sorted(newest))
+        written(self.log).park({**parked, **{folder: (number,) for folder, number in newest.items()}}, why)
+        for folder in sorted(newest):
+            _log.warning(
+                "table %s is parked, as nobody can open it (%s): %s", folder, self._unread[folder], _REMEDY
+            )
+
+    def _newest_batches(self, folders: Collection[str]) -> dict[str, int]:
+        """The newest batch with files for each of these tables, of those that are not closed and not too old to be waited behind."""
+        found = dict[str, int]()
+        number, log = self.log.so_far.last, self.checkpoint.log
+        first = max(log.closed() + 1, self.log.next - self.rules.most) if folders else 0
+        while number is not None and number >= first and len(found) < len(folders):
+            batch = log.entry(number)
+            if not isinstance(batch, Batch):
+                break
+            for folder in folders_of(batch, log).intersection(folders):
+                found.setdefault(folder, number)
+            number = batch.so_far.last
+        return found
+
+    def mend(
+        self, finisher: Finisher, generation: Generation, last: Manifest | None, folders: Iterable[str]
+    ) -> set[str]:
+        """Put right what a loss of power left of these tables' logs and of parked ones'; which of the former it took something from.
+
+        A table of an entity that nobody can mend is left alone. Raises CheckpointMismatch, or what else keeps one from it, where the settings
+        let none be parked.
         """
         parked = self.log.so_far.parked
-        for folder in sorted(parked.keys() & set(self.tables.root.folders())) if parked else ():
-            try:
-                finisher.mend(generation, [folder], last, parked)
-            except CheckpointMismatch as error:
-                if not self.rules.parks:
-                    raise
-                _log.warning("table %s stays parked: %s", folder, error)
-                self._broken.add(folder)
+        entities = {*parked, *(last.entities.values() if last else ())}
+        owners = {name: folder for folder in entities for name in (folder, memory_folder(folder))}
+
+        def passed_over(folder: str, error: Exception) -> None:
+            table = owners.get(folder)
+            if not self.rules.parks or table is None:
+                raise (
+                    error
+                    if isinstance(error, PipelineError)
+                    else self._cannot_be_opened({folder: str(error)})
+                )
+            _log.warning("table %s is left alone: %s", folder, error)
+            self._unread[table] = str(error)
+
+        there = set(self.tables.root.folders())
+        if parked:
+            finisher.mend(generation, sorted(parked.keys() & there), last, parked, passed_over)
+        return finisher.mend(generation, set(folders) & there - parked.keys(), last, {}, passed_over)
 
     def leave_alone(self) -> None:
         """Have nothing decided by what parked tables are just now."""
         self.tables.parked = self.folders
+
+    def remember(self, known: Mapping[str, PinnedTable]) -> None:
+        """Take note of what the tables are: one that nobody can open by the next batch is laid out by that."""
+        self._known = known
+
+    def require_columns(self, folders: Collection[str]) -> None:
+        """Raises CommitImpossible where one of these tables got records, and nobody can open it and nothing tells its columns."""
+        unknown = self.folders.intersection(folders) - self.log.so_far.parked.keys()
+        found = {
+            folder: self._unread[folder]
+            for folder in sorted(unknown)
+            if folder not in self._known or not self._known[folder].layout.columns
+        }
+        if found:
+            raise CommitImpossible(
+                f"{self._cannot_be_opened(found)}. It got no record for so long that the log does not tell its columns any more, and there are some "
+                "for it now: of these nothing is decided yet"
+            )
 
     def require_room(self) -> None:
         """Raises CommitImpossible where files have waited for so long that the settings let no further batch be decided."""
@@ -125,19 +256,18 @@ class RunsParkedTables:
 
     def told(self) -> str:
         """Which tables are parked, and since when, in words; empty where none is."""
+        parked = self.log.so_far.parked
         each = [
             f"table {folder} is parked since batch {numbers[0]}, {len(numbers)} of its batches wait"
-            for folder, numbers in sorted(self.log.so_far.parked.items())
+            for folder, numbers in sorted(parked.items())
         ]
-        return "; ".join(each)
+        idle = [f"table {folder} cannot be opened" for folder in sorted(self._unread.keys() - parked.keys())]
+        return "; ".join([*each, *idle])
 
     def pinned(self, entities: Mapping[str, str]) -> dict[str, PinnedTable]:
         """The parked tables as they will be once they have what waits, whatever became of them: what comes has to fit behind that."""
-        parked = {
-            folder: self.log.so_far.parked[folder][-1]
-            for folder in entities.values()
-            if folder in self.folders
-        }
+        waiting = self.log.so_far.parked
+        parked = {folder: waiting[folder][-1] for folder in entities.values() if folder in waiting}
         names = {folder: entity for entity, folder in entities.items()}
         before = {folder: found.partitions for (folder, _), found in self._pinned.items()}
         self._pinned = {key: found for key, found in self._pinned.items() if key in parked.items()}
@@ -146,7 +276,11 @@ class RunsParkedTables:
                 last = finished_table(self.checkpoint.log, key[1], key[0])[0].table(key[0])
                 by = last.partitions if last.files else before.get(key[0]) or self._partitions(key[0])
                 self._pinned[key] = PinnedTable(names[key[0]], last.layout, frozenset(by), by)
-        return {folder: found for (folder, _), found in self._pinned.items()}
+        idle = names.keys() & (self._unread.keys() - waiting.keys())
+        # With no columns where nothing tells them: once one gets records, the run stops by name.
+        nothing = {folder: PinnedTable(names[folder], Layout(pa.schema([])), frozenset()) for folder in idle}
+        known = {folder: self._known.get(folder, one) for folder, one in nothing.items()}
+        return {**known, **{folder: found for (folder, _), found in self._pinned.items()}}
 
     def _partitions(self, folder: str) -> tuple[str, ...]:
         """What a parked table is partitioned by, which files tell that wait: a batch of deletes alone has none."""
@@ -163,19 +297,28 @@ class RunsParkedTables:
     def bring_in(self, finisher: Finisher, columns: Columns) -> None:
         """Commit what waits to all tables that take it now, as a start does. Raises CommitImpossible where the settings let none be parked."""
         self.tables.parked = frozenset()
-        parked, left = self.log.so_far.parked, {}
-        for folder, numbers in parked.items():
-            if folder in self._broken:
-                left[folder] = numbers
-                continue
+        parked, log = self.log.so_far.parked, KeptLog(self.checkpoint.log.files)
+        left = {folder: numbers for folder, numbers in parked.items() if folder in self._unread}
+        coming = {
+            folder: bringing(Waiting(log, folder, numbers), finisher, self.tables, columns, self.tables.spark)
+            for folder, numbers in parked.items()
+            if folder not in left
+        }
+        due = dict.fromkeys(coming, NONE)
+        while due:
+            # Batch by batch, so that an entry is read once for all tables that wait with it.
+            folder = min(due, key=due.__getitem__)
             try:
-                waiting = Waiting(self.checkpoint.log, folder, numbers)
-                brought_in(waiting, finisher, self.tables, columns, self.tables.spark)
-            except (PipelineError, DeltaError, OSError, Py4JError, PySparkException) as error:
+                due[folder] = next(coming[folder])
+                continue
+            except StopIteration:
+                pass
+            except (*OF_ONE_TABLE, Py4JError) as error:
                 if not self.rules.parks or is_for_all(error):
                     raise
                 _log.warning("table %s stays parked: %s", folder, named(error) or without_logins(str(error)))
-                left[folder] = numbers
+                left[folder] = parked[folder]
+            del due[folder]
         if left != parked:
             came = ", ".join(sorted(parked.keys() - left.keys()))
             written(self.log).park(left, f"{came}: what waited is in, or to be left out")
@@ -185,9 +328,13 @@ class RunsParkedTables:
                 finisher.cleared(number)
 
 
-def is_for_all(error: Exception) -> bool:
-    """Whether an error that a parked table met ends the run: it is not of that table alone."""
-    return getattr(error, "fatal", False) and not isinstance(error, CommitImpossible)
+def _with_reason(one: tuple[str, str]) -> bool:
+    return bool(one[1])
+
+
+def _why(error: Exception) -> str:
+    """Why a table cannot be opened, on one line and without what delta-rs tells of its own stack."""
+    return named(error) or without_logins(" ".join(_FRAMES.sub("", str(error)).split())[:_MOST_TOLD_OF_ONE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +353,22 @@ def brought_in(
     columns: Columns,
     spark: SparkSession | None = None,
 ) -> None:
-    """Commit to a table what waits for it, the oldest batch first; what is in already is left alone.
+    """Commit to a table what waits for it, the oldest batch first. Raises as `bringing`."""
+    for _ in bringing(waiting, finisher, tables, columns, spark):
+        continue
 
-    Raises CommitImpossible where it still cannot take it, TableAhead where it has a batch of another log, PipelineError where nobody
-    can tell what it has.
+
+def bringing(
+    waiting: Waiting,
+    finisher: Finisher,
+    tables: TableBook,
+    columns: Columns,
+    spark: SparkSession | None = None,
+) -> Iterator[int]:
+    """The same batch by batch: the number of each before it is committed; what is in already is left alone.
+
+    Raises CommitImpossible where the table still cannot take it, TableAhead where it has a batch of another log, PipelineError where
+    nobody can tell what it has.
     """
     numbers = [number for number in waiting.numbers if not finisher.leaves_out(number, waiting.folder)]
     if not numbers:
@@ -241,6 +400,7 @@ def brought_in(
             create(tables.place(folder), remembered, {REMEMBERS_PROPERTY: waiting.folder})
             tables.changed(folder)
     for number in numbers[behind:]:
+        yield number
         manifest, before = finished_table(waiting.log, number, waiting.folder)
         finisher.bring_in(manifest, waiting.folder, spark, before)
 
@@ -259,3 +419,7 @@ class StayParked:
     def park(self, batch_id: int, error: CommitImpossible) -> bool:
         """Never: what a table cannot take is told."""
         return False
+
+    def unreadable(self, folders: Iterable[str]) -> Mapping[str, str]:
+        """None, as nothing could wait for it."""
+        return {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pyspark.sql import DataFrame
@@ -33,15 +33,16 @@ class Rewriter:
         self._log, self._following, self._tables, self._workers = log, following, tables, workers
         self._checkpoint = Checkpoint(log.files)
 
-    def restored(
+    def restored(  # noqa: PLR0913, PLR0917 - what was decided, how it is read again, and who is left alone
         self,
         manifest: Manifest,
         rewritten: Sequence[Rewritten],
         records: DataFrame,
         pins: Pins,
         still_as_read: Callable[[], None],
+        unread: Collection[str] = (),
     ) -> Manifest:
-        """The manifest with files that are there; `rewritten` is what was written again before.
+        """The manifest with files that are there; `rewritten` is what was written again before, and `unread` are tables that nobody is to ask.
 
         `still_as_read` raises CheckpointMismatch where the records may be those of a topic that was made anew. Raises SumsDisagree if
         what was written again is not the same, CheckpointMismatch if it would not be because a schema that the batch was decided by
@@ -50,7 +51,7 @@ class Rewriter:
         """
         for entry in rewritten:
             manifest = self._taken(manifest, entry, pins)
-        skipped = Resolutions(self._checkpoint).skipped(manifest.batch_id)
+        skipped = Resolutions(self._checkpoint).skipped(manifest.batch_id).union(unread)
         lost = {
             folder: table
             for table in manifest.tables

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -15,20 +15,20 @@ from distributary.ingest import failpoints
 from distributary.ingest.batch.attempt import Attempts, Decided
 from distributary.ingest.batch.decide import Before
 from distributary.ingest.batch.finish import Finisher, ahead
-from distributary.ingest.batch.parking import is_for_all
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.checkpoint.change_log import ChangeLog
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import manifest_of, names_of
 from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, RESERVED_TABLES
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, OUR_NAMES, RESERVED_TABLES
 from distributary.ingest.commit_log.entries import Batch, Rewritten
 from distributary.ingest.commit_log.writing import Writer, written
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.source.contract import Reading
 from distributary.ingest.tables.change import PlannedChange
+from distributary.ingest.tables.commit import OF_ONE_TABLE, is_for_all
 
 _log = logging.getLogger(__name__)
 
@@ -73,8 +73,21 @@ class BatchRunner:
         """Finish what was decided and not finished, and once a run delete what was written and never decided.
 
         Raises CheckpointMismatch where the tables are ahead of the log, or too far behind it, TablesOfAnotherRun where they are
-        those of another log.
+        those of another log, PipelineError where a table cannot be opened and the settings let none be parked.
         """
+        while True:
+            try:
+                return self._resumed()
+            except OF_ONE_TABLE as error:
+                # Each time without a table more, or not at all.
+                self._pass_over(error)
+
+    def _pass_over(self, error: Exception) -> None:
+        """Leave tables alone that nobody can open; raises the error where it did not come of that."""
+        entities = {} if self._last is None else self._last.entities
+        self.attempts.run.parked.pass_over(entities.values(), error)
+
+    def _resumed(self) -> None:
         run = self.attempts.run
         self._log.look()
         batch, rewritten = run.log.last()
@@ -85,6 +98,8 @@ class BatchRunner:
             run.owners.adopt(set(self._last.entities.values()))
         mended = self._mend() if is_new else set()
         reached = self._reached(batch) if is_new else None
+        # Not before the ledger was read, which tells that this is no old copy of the log.
+        run.parked.park_unread()
         lacking: list[str] = []
         if is_new and self._last is not None:
             # The next batch would open all of them in any case.
@@ -93,6 +108,7 @@ class BatchRunner:
             asked -= run.parked.folders
             newest = self._require_not_ahead(asked - {BATCHES_TABLE})
             lacking = self.finisher.lacks(self._last, newest, mended)
+            self._require_not_put_back(batch, newest, lacking)
         if self._last is not None and batch is not None and self._log.settled < batch.number:
             if batch.number != reached:
                 self._resume_unless_done(batch, self._last, rewritten, reached)
@@ -134,7 +150,7 @@ class BatchRunner:
         self.on_start(run.log.next)
         began = time.monotonic()
         run.workers.prepare(records.sparkSession)
-        with self._ahead_or_overtaken():
+        with self._ahead_or_overtaken(), self._begun_anew_without():
             if self._last is not None and self.finisher.is_overwritten(self._last):
                 self.finisher.finish(self._last, records.sparkSession, parked=run.parked)
             batch = self.reading.through(
@@ -147,6 +163,16 @@ class BatchRunner:
         self._log.settle(batch.manifest.batch_id)
         self._close()
         self.on_done(Done(batch.manifest, time.monotonic() - began, resumed=False, changes=batch.planned))
+
+    @contextmanager
+    def _begun_anew_without(self) -> Iterator[None]:
+        """Inside, a table that nobody can open any more has the batch begun anew, which then leaves it alone."""
+        try:
+            yield
+        except OF_ONE_TABLE as error:
+            self._pass_over(error)
+            told = self.attempts.run.parked.told()
+            raise PipelineError(f"{told}: this batch is begun anew without it") from error
 
     def _close(self) -> None:
         """Let go of what no batch needs any more; what cannot be deleted goes the next time."""
@@ -182,11 +208,9 @@ class BatchRunner:
         run = self.attempts.run
         if run.root.remote:
             return set()
-        mine = {*RESERVED_TABLES, *run.owners.mine(), *(self._last.entities.values() if self._last else ())}
-        run.parked.mend(self.finisher, run.generation, self._last)
+        mine = {*OUR_NAMES, *run.owners.mine(), *(self._last.entities.values() if self._last else ())}
         mine |= {memory_folder(folder) for folder in mine}
-        there = mine.intersection(run.root.folders()) - run.parked.folders
-        return self.finisher.mend(run.generation, there, self._last, {})
+        return run.parked.mend(self.finisher, run.generation, self._last, mine)
 
     def _require_not_ahead(self, folders: Iterable[str]) -> dict[str, int | None]:
         """The newest batch of each of these tables. Raises TableAhead for a table that has a batch which the log has not come to: what is committed there is no garbage."""
@@ -199,6 +223,19 @@ class BatchRunner:
                 f"was put back from an older copy. {_NEWEST_COPY}"
             )
         return newest
+
+    def _require_not_put_back(
+        self, last: Batch | None, newest: Mapping[str, int | None], lacking: Container[str]
+    ) -> None:
+        """Raises CommitImpossible for a table that lacks a batch which was in it: what comes would hide that."""
+        run = self.attempts.run
+        found = None if last is None else self.finisher.put_back(run.checkpoint.log, last, newest, lacking)
+        if last is None or found is None:
+            return
+        run.log.confirm()
+        number, behind = found
+        first = {folder: one for folder, one in behind.items() if folder in lacking}
+        raise self.finisher.was_put_back(last.number if first else number, number, first or behind)
 
     def _require_not_behind(self, last: Batch, reached: int | None) -> None:
         """Every batch but the newest is in all its tables, or the next one would not have been decided."""
@@ -221,10 +258,12 @@ class BatchRunner:
         log = self.attempts.run.checkpoint.log
         # It may be closed by now, and which tables it had be gone with it: those of the newest one are asked in any case.
         known = [one for one in (log.newest_batch(number), last) if one is not None]
-        return any(any(self.finisher.others(manifest_of(one, log), number)) for one in known)
+        waits = self.attempts.run.parked.folders
+        return any(any(self.finisher.others(manifest_of(one, log), number, waits)) for one in known)
 
     def _is_in_all_others(self, manifest: Manifest) -> bool:
-        waits = self.attempts.run.parked.waiting(manifest.batch_id)
+        parked = self.attempts.run.parked
+        waits = parked.waiting(manifest.batch_id) | parked.unread
         return all(self.finisher.others(manifest, manifest.batch_id, waits))
 
     def _resume_unless_done(
@@ -250,7 +289,7 @@ class BatchRunner:
             records,
             manifest.offsets,
             lambda readable: self.rewriter.restored(
-                manifest, rewritten, readable, pins, self.attempts.still_as_read
+                manifest, rewritten, readable, pins, self.attempts.still_as_read, run.parked.unread
             ),
         )
         self._finish(
@@ -307,7 +346,7 @@ class BatchRunner:
         for folder in parked.intersection(within or ()):
             try:
                 swept([folder])
-            except PipelineError as error:
+            except OF_ONE_TABLE as error:
                 if is_for_all(error):
                     raise
                 _log.warning("table %s is parked, and is not swept: %s", folder, error)

@@ -73,10 +73,12 @@ def sweep_drafts(root: At) -> int:
 
 @contextmanager
 def _passed_by(files: Files, folder: str) -> Iterator[None]:
-    """Inside, somebody else's folder under the root, such as `lost+found`, keeps nothing else from being swept."""
+    """Inside, a folder that cannot be read, as somebody else's `lost+found` or one on bad blocks, keeps nothing else from being swept."""
     try:
         yield
-    except PermissionError as error:
+    except ConnectionError:
+        raise
+    except OSError as error:
         _log.warning("%s/%s is not swept, since it may not be read or changed (%s)", files.url, folder, error)
 
 

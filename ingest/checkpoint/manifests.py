@@ -55,6 +55,12 @@ def manifest_of(batch: Batch, log: CommitLog) -> Manifest:
         return manifest
 
 
+def folders_of(batch: Batch, log: CommitLog) -> frozenset[str]:
+    """The folders of the tables that a batch has something for, which costs little of its manifest. Raises CheckpointMismatch for an entry that was edited."""
+    with undamaged(f"{log.url}/{entry_path(batch.number)}"):
+        return frozenset(table["folder"] for table in batch.decided["tables"])
+
+
 def rewritten_of(entry: Rewritten, log: CommitLog) -> manifest_json.RewrittenFiles:
     """The files that were written again. Raises CheckpointMismatch for an entry that was edited."""
     with undamaged(f"{log.url}/{entry_path(entry.number)}"):

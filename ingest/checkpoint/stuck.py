@@ -52,6 +52,14 @@ class StuckCommits:
         found = StuckBatch(batch_id, error.tables, str(error), now)
         self._files.put(f"{STUCK}/{batch_id}.json", _to_bytes(asdict(found)))
 
+    def add(self, batch_id: int, error: CommitImpossible) -> None:
+        """Note that it is for these tables, too."""
+        for found in self.read():
+            if found.batch_id == batch_id and found.tables is not None and found.message != str(error):
+                tables = tuple(sorted({*found.tables, *error.tables}))
+                error = CommitImpossible(f"{found.message}\n{error}", tables)
+        self.write(batch_id, error)
+
     def read(self) -> list[StuckBatch]:
         """Every stuck batch. Raises CheckpointMismatch for a file that was edited."""
         return [self._read(f"{STUCK}/{number}.json") for number in numbered(self._files, STUCK, ".json")]

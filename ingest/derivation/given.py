@@ -21,6 +21,7 @@ from distributary.ingest.derivation.measures import (
     quoted,
     require_lasting,
 )
+from distributary.ingest.derivation.streams import Stream
 from distributary.values import Group, Name, Wrong
 
 OWNER = "distributary.derived_by"
@@ -105,6 +106,8 @@ class Derived(Group):
     """A query in Spark SQL over the inputs, by their names; `{table}` and `{entity}` are filled in. All of it is worked out again when an input has changed."""
     python: Annotated[Name, Field(pattern=_FUNCTION.pattern)] | None = None
     """A Python function, `module:function`, that is given the Spark session and the inputs as data frames by their names, and answers with a data frame. All of it is worked out again when an input has changed."""
+    stream: Stream | None = None
+    """Rows that are added and stay as they are: windows of time and pairs of rows, once they are over, or rows as they come."""
     every_batches: Annotated[int, Field(ge=1)] | None = None
     """After how many batches of a run it is made current."""
     every_seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
@@ -124,9 +127,12 @@ class Derived(Group):
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
-        ways = [name for name in ("aggregate", "sql", "python") if getattr(self, name) is not None]
+        ways = [name for name in ("aggregate", "sql", "python", "stream") if getattr(self, name) is not None]
         if len(ways) != 1:
-            yield (), f"write one of aggregate, sql and python{', not ' + ' and '.join(ways) if ways else ''}"
+            yield (
+                (),
+                f"write one of aggregate, sql, python and stream{', not ' + ' and '.join(ways) if ways else ''}",
+            )
         if not self.of:
             yield ("inputs",), "write the tables that it is made of, such as [silver_chess_events]"
         if self.aggregate is not None and len(self.inputs) > 1:
@@ -134,6 +140,7 @@ class Derived(Group):
         if self.aggregate is not None and (same := self.aggregate.same_names()):
             yield ("aggregate", "columns"), f"there are several columns called {', '.join(same)}; rename one"
         yield from self._wrong_beside()
+        yield from self._wrong_in_stream()
         if self.every_batches is not None and self.every_seconds is not None:
             yield ("every_seconds",), "write every_batches or every_seconds, one of both"
         for place, name in enumerate(self.inputs):
@@ -149,6 +156,18 @@ class Derived(Group):
             )
         if self.an_entity and self.match != "*" and not self.match.strip():
             yield ("match",), "write a name or a pattern"
+
+    def _wrong_in_stream(self) -> Iterator[Wrong]:
+        """What a stream is not of."""
+        if self.stream is None:
+            return
+        if len(self.of) != (2 if self.stream.join else 1):
+            what = "two tables, the second of which is joined" if self.stream.join else "one table"
+            yield ("inputs",), f"this stream is of {what}; others are looked up in as static tables"
+        for name in self.stream.lookup.keys() - self.static.keys():
+            yield ("stream", "lookup", name), "no static table is called so; write it under static"
+        for name in self.static.keys() - self.stream.lookup.keys():
+            yield ("static", name), "the stream looks nothing up in it; write it under stream.lookup, too"
 
     def _wrong_beside(self) -> Iterator[Wrong]:
         """What does not go with tables to look up in, and with where rows go, too."""
@@ -174,7 +193,8 @@ class Derived(Group):
     def text(self) -> str:
         """All that decides what it has, as text."""
         # What was not there when a table was made must not have it made again.
-        told = {"inputs", "aggregate", "sql", "python", *(["static"] if self.static else [])}
+        later = [name for name in ("static", "stream") if getattr(self, name)]
+        told = {"inputs", "aggregate", "sql", "python", *later}
         return self.model_dump_json(include=told)
 
 

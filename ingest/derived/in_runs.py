@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
@@ -16,6 +17,13 @@ from distributary.ingest.settings.model import Settings
 from distributary.values import without_logins
 
 _EVERY_SECONDS = 60.0
+
+Tell: TypeAlias = Callable[[Sequence[Refreshed]], None]
+"""Told what became of derived tables."""
+
+
+def tell_nobody(done: Sequence[Refreshed]) -> None:
+    """Nobody is told."""
 
 
 @dataclass(slots=True)
@@ -35,9 +43,11 @@ class DerivedInRuns:
         spark: SparkSession,
         stopped: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
+        tell: Tell = tell_nobody,
     ) -> None:
-        """For a pipeline's settings; `stopped` is whether the run is to end, and `clock` what it waits by."""
+        """For a pipeline's settings; `stopped` is whether the run is to end, `clock` what it waits by, and `tell` is told what became of each."""
         self._settings, self._spark, self._stopped, self._clock = settings, spark, stopped, clock
+        self._tell = tell
         self._turns = {rule.table: _Turn(clock()) for rule in settings.derive}
         self._failed: dict[str, str] = {}
 
@@ -79,6 +89,7 @@ class DerivedInRuns:
         except (DistributaryError, DeltaError, OSError) as error:
             why = without_logins(" ".join(str(error).split()))
             done = [Refreshed(rule.table, "failed", why=why) for rule in rules]
+        self._tell(done)
         for rule in rules:
             # Where none could be tried, the rule itself stands for its tables.
             self._failed.pop(rule.table, None)
@@ -86,6 +97,8 @@ class DerivedInRuns:
         said = list[str]()
         for one in done:
             self._failed.pop(one.table, None)
+            if one.how in ("made", "added") and one.why:
+                said.append(f"derived table {one.table}: {one.why}")
             if one.how == "failed":
                 self._failed[one.table] = one.why
                 said.append(f"derived table {one.table} is not made current: {one.why}")

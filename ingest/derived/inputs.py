@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import heapq
+import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, timezone
 from typing import TypeAlias
 from urllib.parse import unquote
 
@@ -31,6 +34,46 @@ _TASKS_A_SLOT = 2
 _Named: TypeAlias = tuple[str, Action]
 
 
+# What the log tells of a time is cut to so much.
+_MILLISECOND = 1000
+
+# A column of a table's own: a field within one is told of elsewhere.
+_PLAIN = re.compile(r"(?:(?:this|other)\.)?(?P<name>[A-Za-z_]\w*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """Times from one to another, in microseconds since 1970, both of them within; `column` has them, where it is known that one does."""
+
+    low: int | None
+    high: int | None
+    column: str | None = None
+
+    def of(self, expression: str) -> Between:
+        """The same, of what an expression says."""
+        found = _PLAIN.fullmatch(expression.strip())
+        return replace(self, column=None if found is None else found["name"])
+
+    def may_be_in(self, add: Action) -> bool:
+        """Whether a file may have a row of it."""
+        try:
+            told = json.loads(add.get("stats") or "{}")
+            low, high = (_micros(told.get(which, {})[self.column]) for which in ("minValues", "maxValues"))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            return True
+        ends_before = self.low is not None and high + _MILLISECOND < self.low
+        return not ends_before and (self.high is None or low <= self.high)
+
+
+def _micros(text: str) -> int:
+    """A time of a timestamp's statistics; a day's raises ValueError."""
+    if "T" not in text:
+        raise ValueError(text)
+    moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+    return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A table that another one is made of, as of a version that a whole batch has, with those of its columns that are read."""
@@ -40,10 +83,11 @@ class Snapshot:
     input: Input
     columns: pa.Schema
 
-    def rows(self, spark: SparkSession) -> DataFrame:
-        """All of its rows at the version."""
+    def rows(self, spark: SparkSession, between: Between | None = None) -> DataFrame:
+        """All of its rows at the version; files that have none of a span by what the log tells of them may be left out."""
         live = live_files.read(self.place, self.input.version)
-        return _read(spark, self, list(live))
+        wanted = [file for file in live if between is None or between.may_be_in(file[1])]
+        return _read(spark, self, wanted)
 
     def is_unchanged(self, since: Input) -> bool:
         """Whether its rows are those of an earlier version, however they lie in files; or of a later one, which its log has."""

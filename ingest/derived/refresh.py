@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from dataclasses import replace as with_fields
 from itertools import groupby
@@ -14,9 +14,10 @@ from typing import Literal, TypeAlias
 from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from distributary.errors import ConfigError, DistributaryError, PipelineError
+from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.derivation.given import OWNER
@@ -25,9 +26,11 @@ from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, sna
 from distributary.ingest.derived.instances import Entities, Instance, instances
 from distributary.ingest.derived.lookups import Source, lookups
 from distributary.ingest.derived.sinks import Outside, bring_up
+from distributary.ingest.derived.streams import Making, Streamed
 from distributary.ingest.derived.there import entities_of, versions_now
 from distributary.ingest.derived.told import Told, told_by
 from distributary.ingest.derived.ways import Way, way_of
+from distributary.ingest.derived.windows import Inputs
 from distributary.ingest.derived.writing import Replacing, replace, require_columns, schema_text
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.error_classes import named
@@ -55,10 +58,10 @@ class Refreshed:
 
     table    its folder
     how      made of all rows; those added since were added; current already; waits for a table that is not there; failed
-    rows     how many it has now; None where it was left as it is
+    rows     how many it has now, or of a stream how many were added; None where it was left as it is
     version  its newest version; None where there is none
     inputs   the versions of the tables that it is made of, by their folders
-    why      what it waits for, or why it failed
+    why      what it waits for, why it failed, or how many rows came too late for it
     seconds  how long it took
     sent     how many records or files its sinks were given, by what they are: `kafka`, `files`
     """
@@ -177,21 +180,26 @@ class _Round:
             }
             inputs |= lookups(one.rule.static, self.outside.storage)
             had = told if told is not None and told.definition == way.definition and not self.whole else None
-            if had is not None and _is_current(inputs, had):
+            if had is not None and _is_current(_that_decide(one, inputs), had):
                 return Refreshed(one.table, "current", version=version, inputs=_versions(inputs))
-            how, frame = self._frame(way, inputs, now, had)
-            with frame as rows:
+            making = self._making(way, inputs, now, had)
+            with making.frame as rows:
                 require_columns(one.table, rows.schema)
                 schema = None if now is None else _schema_of(now)
                 told_now = Told(way.definition, {name: source.input for name, source in inputs.items()})
-                to = Replacing(place, version, schema, self.properties, told_now)
+                to = Replacing(
+                    place, version, schema, self.properties, told_now, making.adds, making.transaction
+                )
                 done = replace(rows.coalesce(self.spark.sparkContext.defaultParallelism), to)
             if done is not None:
+                failpoints.reach(failpoints.AFTER_DERIVING, done.version)
                 tag = entry_tag(place, done.version)
                 changed = sum("remove" in action for action in done.actions)
                 committed = Committed(place, done.version, self.properties, tag, {}, changed)
                 self.checkpoints.follow(committed)
-                return Refreshed(one.table, how, done.rows, done.version, _versions(inputs))
+                how: How = "made" if making.made else "added"
+                late = f"{making.late:,} rows came too late for it" if making.late else ""
+                return Refreshed(one.table, how, done.rows, done.version, _versions(inputs), late)
         raise PipelineError(f"{_ATTEMPTS} times somebody else changed it first; say it again")
 
     def _of_mine(self, place: Files, one: Instance, version: int | None) -> Snapshot | None:
@@ -215,25 +223,37 @@ class _Round:
             else self.versions.get(name)
         )
 
-    def _frame(
+    def _making(
         self, way: Way, inputs: Mapping[str, Source], now: Snapshot | None, had: Told | None
-    ) -> tuple[How, AbstractContextManager[DataFrame]]:
-        """How the table is made current, and its rows, within which they may be worked out."""
-        rule = way.instance.rule.aggregate
+    ) -> Making:
+        """How the table is made current, with its rows, within which they may be worked out."""
+        rule, stream, one = way.instance.rule.aggregate, way.instance.rule.stream, way.instance
+        if stream is not None:
+            of = Inputs.of(self.spark, one.inputs, inputs)
+            there = None if self.whole else now
+            return Streamed(one.table, way.definition, stream, of, there, had).making(self.spark, inputs)
         if rule is None:
             frames = {name: source.rows(self.spark) for name, source in inputs.items()}
-            return "made", way.rows(self.spark, frames)
+            return Making(True, way.rows(self.spark, frames))
         ((name, source),) = inputs.items()
         if isinstance(source, Snapshot) and had is not None and now is not None and name in had.inputs:
             added = source.added(self.spark, had.inputs[name])
             groups = None if added is None else joined(now.rows(self.spark), grouped(added, rule), rule)
             if groups is not None:
-                return "added", nullcontext(readable(groups, rule))
-        return "made", nullcontext(readable(grouped(source.rows(self.spark), rule), rule))
+                return Making(False, nullcontext(readable(groups, rule)))
+        return Making(True, nullcontext(readable(grouped(source.rows(self.spark), rule), rule)))
+
+
+def _that_decide(one: Instance, inputs: Mapping[str, Source]) -> Mapping[str, Source]:
+    """Those of which other rows make other rows of it: of rows that are taken as they come the first alone."""
+    stream = one.rule.stream
+    if stream is None or stream.watermark is not None:
+        return inputs
+    return {name: inputs[name] for name in one.inputs[:1]}
 
 
 def _is_current(inputs: Mapping[str, Source], had: Told) -> bool:
-    if inputs.keys() != had.inputs.keys():
+    if not inputs.keys() <= had.inputs.keys():
         return False
     return all(one.is_unchanged(had.inputs[name]) for name, one in inputs.items())
 

@@ -49,6 +49,14 @@ class Told:
         return json.dumps(asdict(self), sort_keys=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What a table's log remembers of an application: the newest number that it gave."""
+
+    app: str
+    number: int
+
+
 def told_by(place: Files) -> tuple[int | None, Told | None]:
     """The newest version of a derived table, and what it has; None of the latter where its log does not tell (any more)."""
     newest = newest_version(place)

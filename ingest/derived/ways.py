@@ -62,6 +62,8 @@ def way_of(one: Instance) -> Way:
     """How a table is made. Raises PipelineError where it is by a function that cannot be imported."""
     if one.rule.aggregate is not None:
         return Way(one, one.definition(), _of_values(expressions(one.rule.aggregate)))
+    if one.rule.stream is not None:
+        return Way(one, one.definition(), _of_values(one.rule.stream.expressions))
     if one.rule.python is None:
         return Way(one, one.definition(), _of_query(_query(one), one.inputs))
     function = _function(one.rule.python)

@@ -18,7 +18,7 @@ from distributary.errors import PipelineError
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.writing import Made, Target, Written
 from distributary.ingest.columns.safe_names import column_name
-from distributary.ingest.derived.told import TOLD, Told
+from distributary.ingest.derived.told import TOLD, Told, Transaction
 from distributary.ingest.log_paths import LOG, entry_path
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.entry import removal
@@ -56,6 +56,8 @@ class Replacing:
     schema      its columns there, as Spark's JSON has them
     properties  what it says of itself where it is made
     told        what the new version is made of
+    adds        whether the rows that are there stay
+    transaction what the log is to remember beside it
     """
 
     place: Files
@@ -63,6 +65,8 @@ class Replacing:
     schema: str | None
     properties: Mapping[str, str]
     told: Told
+    adds: bool = False
+    transaction: Transaction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +123,10 @@ def replace(frame: DataFrame, one: Replacing) -> Replaced | None:
     It survives a loss of power when this returns. Files of an attempt that came to nothing are no table's, and go as others of that kind do.
     """
     schema = schema_text(frame.schema)
+    if one.adds and schema != one.schema:
+        raise PipelineError(
+            f"table {one.place}: {_differing(schema, one.schema)}; cast it in the settings to what it was, or work all out again by `distributary derive --whole`"
+        )
     made = _written(frame, one.place)
     failpoints.reach(failpoints.AMID_DERIVING, -1 if one.version is None else one.version)
     began, version = clocks(), 0 if one.version is None else one.version + 1
@@ -130,6 +138,16 @@ def replace(frame: DataFrame, one: Replacing) -> Replaced | None:
         return None
     one.place.sync([entry_path(version)])
     return Replaced(version, sum(file.rows for file in made), actions)
+
+
+def _differing(schema: str, before: str | None) -> str:
+    """Which columns new rows have otherwise than those that are there."""
+    now, had = (
+        {one["name"]: one["type"] for one in json.loads(text or '{"fields": []}')["fields"]}
+        for text in (schema, before)
+    )
+    names = sorted(name for name in now.keys() | had.keys() if now.get(name) != had.get(name))
+    return f"new rows would have {', '.join(names)} of another type than those that are there"
 
 
 def _written(frame: DataFrame, place: Files) -> list[Made]:
@@ -176,11 +194,12 @@ def _plain(batch: pa.RecordBatch) -> pa.Table:
 
 def _actions(one: Replacing, made: list[Made], schema: str) -> list[dict[str, Any]]:
     now = int(time.time() * 1000)
-    gone = [] if one.version is None else [add for _, add in live_files.read(one.place, one.version)]
+    stays = one.adds or one.version is None
+    gone = [] if stays or one.version is None else [add for _, add in live_files.read(one.place, one.version)]
     info = {
         "timestamp": now,
         "operation": "WRITE",
-        "operationParameters": {"mode": "Overwrite", "partitionBy": "[]"},
+        "operationParameters": {"mode": "Append" if one.adds else "Overwrite", "partitionBy": "[]"},
         "operationMetrics": {
             "numRemovedFiles": str(len(gone)),
             "numFiles": str(len(made)),
@@ -194,10 +213,15 @@ def _actions(one: Replacing, made: list[Made], schema: str) -> list[dict[str, An
     }
     return [
         {"commitInfo": info},
+        *_remembered(one.transaction, now),
         *_definition(one, schema),
         *({"remove": removal(add, now)} for add in gone),
         *({"add": _add(file, now)} for file in made),
     ]
+
+
+def _remembered(one: Transaction | None, now: int) -> list[dict[str, Any]]:
+    return [] if one is None else [{"txn": {"appId": one.app, "version": one.number, "lastUpdated": now}}]
 
 
 def _definition(one: Replacing, schema: str) -> list[dict[str, Any]]:

@@ -24,7 +24,8 @@ from distributary.ingest.erasure import bodies
 from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.kept import NOT_LOOKED_INTO, AsTheyCame
 from distributary.ingest.erasure.quarantined import Quarantined
-from distributary.ingest.erasure.record import Gone, keep
+from distributary.ingest.erasure.record import PURGED, Gone, keep
+from distributary.ingest.erasure.replays import BRING_THEM_BACK, are_under_way
 from distributary.ingest.erasure.rewriting import Rewritten, Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
@@ -50,7 +51,7 @@ _DAY = 86_400_000
 # https://cheatsheetseries.owasp.org/cheatsheets/Password_Storage_Cheat_Sheet.html#pbkdf2
 _ROUNDS = 600_000
 
-MADE_OF_OTHERS = "it is made of others: `distributary derive` makes it again without these rows, and upkeep deletes what it was before"
+MADE_OF_OTHERS = "it is made of others: `distributary derive`, for a stream with `--whole`, makes it again without these rows, and upkeep deletes what it was before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +178,8 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
             found.append(work.of(table))
             advance(1)
     found += [TableErasure(table, left=(MADE_OF_OTHERS,)) for table in derived]
+    if are_under_way(open_files(settings.checkpoint, settings.storage)):
+        found.append(TableErasure(QUARANTINE_TABLE, left=(BRING_THEM_BACK,)))
     done = replace(done, tables=_together([*found, *work.forgotten]), undecided=_undecided(settings, root))
     return done if wanted.dry_run or not done.rows else _recorded(root, done)
 
@@ -307,7 +310,7 @@ class _Work:
                 more = "; name records' keys, which it has (--key)" if keyed else ""
                 return TableErasure(table, left=(f"{left[0]}{more}",))
         merged = UPSERT_PROPERTY in state.properties or REMEMBERS_PROPERTY in state.properties
-        where = (by.kafka_topic, by.kafka_partition, by.kafka_offset)
+        where = (by.kafka_topic, by.kafka_partition, by.kafka_offset, by.kafka_ts)
         # Of those that are merged nobody expects each record, nor of those that do not say which they have.
         told = () if merged or not set(where) <= set(layout.names) else where
         # What had no place in a column is there as text.
@@ -322,7 +325,7 @@ class _Work:
         if meant.unread:
             left.append(
                 f"{meant.unread:,} rows have something in {by.rescued} that the condition names and does not go with, so that nobody knows "
-                f"whether they are meant: look at them, and name them by {', '.join(where)}"
+                f"whether they are meant: look at them, and name them by {', '.join(where[:3])}"
             )
         return replace(done, left=(*done.left, *left))
 
@@ -333,7 +336,7 @@ class _Work:
         """Keeps where rows of a table came from, each time they are about to go."""
 
         def told(rows: pa.Table) -> None:
-            what = {"pipeline": self.where.pipeline, "id": self.done.id, "table": table}
+            what = {"pipeline": self.where.pipeline, "id": self.done.id, "table": table, PURGED: False}
             name = f"{self.done.name}-{next(self.numbers):05}"
             keep(self.where.root, name, {**what, "gone": Gone.of(rows).to_json()})
 

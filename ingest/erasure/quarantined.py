@@ -18,7 +18,7 @@ from distributary.ingest.routing.conditions import ReadCondition
 
 COLUMNS = frozenset({"kafka_key", "value", "pipeline"})
 
-TOLD = ("kafka_topic", "kafka_partition", "kafka_offset", *BATCH)
+TOLD = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_ts", *BATCH)
 
 # What nothing, a registry's serializer, and that of Glue write before JSON:
 # https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format

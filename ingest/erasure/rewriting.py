@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from distributary.ingest.erasure.file_anew import Made, Mask, addition, written_anew
-from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.merge.entry import removal
@@ -116,7 +115,8 @@ def without_rows(place: Files, rows: Rows, erasure: str, *, dry_run: bool = Fals
         put = put_entry(place, state.version + 1, _actions(list(found.values()), erasure))
         # To read large files takes so long that the log may have been cleaned up beyond that number.
         if put and is_read(place, state.version + 1):
-            place.sync([entry_path(state.version + 1)])
+            # With what it rests on: were that lost, it would be undone, and a batch that comes again would bring the rows back.
+            place.sync_folders([""])
             return replace(told, version=state.version + 1)
     return Rewritten(left=f"{ATTEMPTS} times another writer was first; say it again when there is less to do")
 
@@ -172,6 +172,8 @@ def _actions(files: Sequence[_File], erasure: str) -> list[dict[str, Any]]:
         # The condition may name somebody.
         "operationParameters": {"predicate": "[]"},
         "operationMetrics": {
+            # By this and the next one a cut-off entry shows, as that of a merge.
+            "numFiles": str(sum(one.made is not None for one in files)),
             "numRemovedFiles": str(len(files)),
             "numAddedFiles": str(sum(one.made is not None for one in files)),
             "numDeletedRows": str(sum(one.rows for one in files)),

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 
 from pyspark.sql import DataFrame, SparkSession
 
+from distributary.codecs.containers.base import load_container
 from distributary.errors import PipelineError
 from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.landing.archiving import move
 from distributary.ingest.landing.looking import Looking
-from distributary.ingest.landing.numbers import Landed, first_offset, number_of, row_of
-from distributary.ingest.landing.reading import Landing, is_as_registered, records
+from distributary.ingest.landing.numbers import (
+    Landed,
+    first_offset,
+    is_as_registered,
+    number_of,
+    row_of,
+)
+from distributary.ingest.landing.reading import Landing, records, schema_of
 from distributary.ingest.landing.register import Register
+from distributary.ingest.landing.wanted import newest
+from distributary.ingest.landing.written_with import WrittenWith
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.settings.source.landing import FilesSource
-from distributary.ingest.source.contract import Channels
-from distributary.ingest.storage.contract import Files
+from distributary.ingest.source.contract import Channels, Tell
+from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.probe import was_silent
+from distributary.registry.base import SchemaRegistry
 
 _FOLDER = ".distributary/landed"
 
@@ -35,6 +48,9 @@ _THREADS_IN_STORES = 16
 _SAMPLE_BYTES = 64 << 20
 
 _MOST_TOLD = 3
+
+# Of files that are only looked into for their schemas, the newest ones.
+_LOOKED_INTO = 100
 
 _LOOKED_THROUGH = 10_000
 
@@ -76,23 +92,54 @@ class FileRecords(ByRanges):
         records(self.spark, self.folder.landing, []).write.format("noop").mode("overwrite").save()
 
 
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """How an outage of the store that files land in is waited for.
+
+    told  who is told of it; where nobody is, a look at the folder does not wait
+    stop  ends the wait
+    """
+
+    told: Tell | None = None
+    stop: threading.Event = field(default_factory=threading.Event)
+
+    def tell(self, why: str, seconds: float) -> None:
+        """Tell of an outage, and for how long nobody asks again."""
+        if self.told is not None:
+            self.told(why, seconds)
+
+
 class LandingFolder:
     """A folder that files land in, and the register of it beside the tables."""
 
     holder = "the register of files"
 
-    def __init__(self, folder: Files, root: Files, chosen: FilesSource, *, skips_gone: bool) -> None:
+    def __init__(
+        self,
+        folder: Files,
+        root: Files,
+        chosen: FilesSource,
+        *,
+        skips_gone: bool,
+        waits: Waits | None = None,
+    ) -> None:
         """Raises CheckpointMismatch for a register that is another folder's, OSError where neither place answers."""
+        self._waits = waits or Waits()
         self.topic = chosen.topic
-        self.landing = Landing(folder, self.topic, chosen.format, skips_gone)
+        place = root.below(f"{_FOLDER}/{self.topic}")
+        self.landing = Landing(folder, self.topic, chosen.format, place, skips_gone)
         self._chosen, self._folder = chosen, folder
-        self._register = Register(root.below(f"{_FOLDER}/{self.topic}"), str(chosen.path))
+        self._register, self._root = Register(place, str(chosen.path)), root
         self._looking = Looking(folder, chosen, self._register)
         # Before which all files were given to batches; nobody knows before the log was asked.
         self._given: int | None = None
-        # Where the newest batch begins, and the one before it.
+        # Where the newest batch begins, and before which no batch may have to be written again.
         self._begun, self._done = 0, 0
+        # Before which this run has nothing to move any more of what it read itself.
+        self._moved: int | None = None
         self._archive: Files | None = None
+        # What the files of these numbers bring together, as it was told last.
+        self._told: tuple[range, str] | None = None
 
     def close(self) -> None:
         """Nothing is held."""
@@ -106,8 +153,8 @@ class LandingFolder:
         return {self.topic: self._register.id}
 
     def was_away(self) -> bool:
-        """Whoever reads the folder meets that by himself."""
-        return False
+        """Wait until the store answers that files land in; whether it did not at once."""
+        return was_silent(self._folder, self._waits.tell, self._waits.stop)
 
     def names(self) -> tuple[str, ...]:
         """What the files are called together."""
@@ -134,9 +181,15 @@ class LandingFolder:
         return self.earliest_offsets()
 
     def end_offsets(self) -> Positions:
-        """Where the newest file ends, after a look at the folder. Raises what a look raises."""
-        self._looking.look(self._given)
-        return self._ends()
+        """Where the newest file ends, after a look at the folder. Raises what a look raises, and Stopped where the run is to end while it waits."""
+        while True:
+            try:
+                self._looking.look(self._given)
+                return self._ends()
+            except ConnectionError:
+                # Asked once more where it was away; else that is another place's, or over at once, and an error as others are.
+                if not self._waits.told or not self.was_away():
+                    raise
 
     def ends(self) -> Positions:
         """Where the newest file ends that is registered."""
@@ -160,8 +213,30 @@ class LandingFolder:
         return {self.topic: {0: max(0, number_of(end) - begin)}}
 
     def columns(self, ends: Positions | None = None) -> str | None:
-        """Records tell."""
-        return None
+        """What the files of the next batch bring, or now the newest ones, where they say that and no record does by itself."""
+        container = load_container(self.landing.format)
+        if container is None or container.registered:
+            return None
+        end = number_of((self.end_offsets() if ends is None else ends).get(self.topic, {}).get(0, 0))
+        numbers = range(self._begun if ends is not None else max(0, end - _LOOKED_INTO), end)
+        if self._told is None or self._told[0] != numbers:
+            self._told = numbers, container.merged(self._schemas(numbers))
+        return self._told[1]
+
+    def schemas(self) -> SchemaRegistry | None:
+        """Those that files were written with, where each record names its own file's."""
+        container = load_container(self.landing.format)
+        return self.landing.schemas() if container is not None and container.registered else None
+
+    def _schemas(self, numbers: range) -> list[str]:
+        files = [
+            file
+            for file in self.files_in(first_offset(numbers.start), first_offset(numbers.stop))
+            if file.kind == "new"
+        ]
+        with ThreadPoolExecutor(_THREADS_IN_STORES if self._folder.remote else 1) as pool:
+            found = pool.map(partial(schema_of, self.landing), files)
+            return list(dict.fromkeys(one for one in found if one is not None))
 
     def records(
         self,
@@ -186,7 +261,8 @@ class LandingFolder:
         """The number behind the files of the next batch, which begins with this one. Raises FilesGone."""
         self._was_given(first)
         if first > self._begun:
-            self._begun, self._done = first, self._begun
+            # What a store has taken stays; in a folder the newest batch may have to be written again, from its files.
+            self._begun, self._done = first, first if self._root.remote else self._begun
         self._move_old()
         end = min(end, first + self._chosen.max_files_a_batch)
         files = self._register.between(first, end)
@@ -204,26 +280,51 @@ class LandingFolder:
     def _move_old(self) -> None:
         if self._archive is None:
             return
-        done = [info for number, info in self._looking.old if number < self._done]
-        if done:
-            move(self._folder, self._archive, done)
-            self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
+        # Of a number that another took the place of, nothing was read: what has it waits for the next look.
+        done = [
+            one for one in self._looking.old if one[0] < self._done and one[0] not in self._register.replaced
+        ]
+        self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
+        move(self._folder, self._archive, [*done, *self._just_read()])
+
+    def _just_read(self) -> Iterator[tuple[int, Info]]:
+        """Those that this run has read and no look has found since, where they are old enough and a batch has them for good."""
+        first = self._begun if self._moved is None else self._moved
+        self._moved = max(first, self._done)
+        oldest = (self._looking.now() - self._chosen.archive_after) * 1000
+        for file in self._register.between(first, self._done) if first < self._done else ():
+            taken = file.kind == "new" and file.number not in self._register.replaced
+            if taken and file.modified <= oldest:
+                yield file.number, Info(file.path, file.size, file.tag, file.modified)
 
     def _there(self, files: Sequence[Landed], end: int) -> int:
         """Where a batch ends whose files are looked at once more: those that changed are registered anew, those that are being written to wait."""
         changed = self._changed(files)
         if changed:
-            self._looking.look(self._given)
+            self._looking.look(self._given, {file.number for file in changed})
             changed = [file for file in self._changed(changed) if file.number not in self._register.replaced]
-        gone = [file.path for file in changed if self._folder.info(file.path) is None]
+        infos = {file.number: self._folder.info(file.path) for file in changed}
+        gone = [file.path for file in changed if infos[file.number] is None]
         if gone and not self.landing.skips_gone:
             shown = ", ".join(gone[:_MOST_TOLD]) + (", ..." if len(gone) > _MOST_TOLD else "")
             raise FilesGone(
                 f"{len(gone)} files of {self._folder} went away before they were read: {shown}. Put them back; or write source.on_data_loss: "
                 "record, then a record in quarantine names each, and what comes next is read"
             )
-        waits = [file.number for file in changed if self._chosen.settle and file.path not in gone]
-        return min([end, *waits])
+        # One that will not be taken, such as one that was emptied, is not waited for.
+        waits = [
+            file
+            for file in changed
+            if (info := infos[file.number]) is not None and self._looking.is_settling(info)
+        ]
+        if not waits or (self._holds_up(waits, files) and self._looking.postpone(waits)):
+            return end
+        return waits[0].number
+
+    def _holds_up(self, waits: Sequence[Landed], files: Sequence[Landed]) -> bool:
+        """Whether others of a batch could be read that come behind those that wait: they may wait for long."""
+        none = {one.number for one in waits} | self._register.replaced
+        return any(one.number > waits[0].number and one.number not in none for one in files)
 
     def _changed(self, files: Sequence[Landed]) -> list[Landed]:
         """Those that are not as they were registered."""
@@ -248,15 +349,36 @@ class LandingFolder:
 
 
 @contextmanager
-def open_landing(
-    source: Source, chosen: FilesSource, root: Files, storage: StorageOptions, *, archives: bool = True
+def open_landing(  # noqa: PLR0913 - one value each of what a folder is opened with
+    source: Source,
+    chosen: FilesSource,
+    root: Files,
+    storage: StorageOptions,
+    *,
+    archives: bool = True,
+    waits: Waits | None = None,
 ) -> Iterator[LandingFolder]:
     """The folder that files land in, until the block ends. Raises what LandingFolder does.
 
     Without `archives` nothing is moved: whoever tries something leaves files to those who read them in earnest.
     """
     folder = open_files(chosen.path, storage)
-    found = LandingFolder(folder, root, chosen, skips_gone=source.on_data_loss == "record")
+    found = LandingFolder(folder, root, chosen, skips_gone=source.on_data_loss == "record", waits=waits)
     if archives and chosen.archive_to is not None:
         found.archives_to(open_files(chosen.archive_to, storage))
     yield found
+
+
+def schemas_of_files(chosen: FilesSource, root: Files, storage: StorageOptions) -> WrittenWith | None:
+    """The schemas that are kept of such files, and those of the newest ones that are there; None where records name none.
+
+    Nothing is registered and nothing written.
+    """
+    container = load_container(chosen.format)
+    if container is None or not container.registered:
+        return None
+    folder = open_files(chosen.path, storage)
+    landing = Landing(folder, chosen.topic, chosen.format, root.below(f"{_FOLDER}/{chosen.topic}"))
+    found = (schema_of(landing, one) for one in newest(folder, chosen, _LOOKED_INTO))
+    ahead = tuple(dict.fromkeys(one for one in found if one is not None))
+    return WrittenWith(landing.register, f"{chosen.topic}-value", ahead)

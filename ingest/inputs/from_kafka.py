@@ -63,6 +63,9 @@ class Kafka(KafkaCluster):
         """Records tell."""
         return None
 
+    def schemas(self) -> None:
+        """A registry has them."""
+
     def records(
         self,
         spark: SparkSession,

@@ -8,6 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from distributary.codecs.containers.base import Damaged, is_of_the_place
+
 _PIECE = 1 << 20
 
 # Of what is damaged so much at a time: behind the damage nothing is had of a piece.
@@ -15,10 +17,6 @@ _SMALL_PIECE = 1 << 14
 
 # What zlib takes for a gzip member.
 _GZIP = 31
-
-
-class Damaged(Exception):
-    """What comes next in a file cannot be read; it says why."""
 
 
 def pieces_of(path: str, file: Any) -> Iterator[bytes]:
@@ -63,7 +61,7 @@ def _zstd(file: Any) -> Iterator[bytes]:
         try:
             piece = stream.read(_SMALL_PIECE)
         except OSError as error:
-            if isinstance(error, FileNotFoundError | ConnectionError | PermissionError):
+            if is_of_the_place(error):
                 raise
             raise Damaged("it is damaged or cut off: zstd cannot decompress what comes here") from None
         if not piece:

@@ -1,7 +1,7 @@
 """Entries of the register of files, as JSON; and many of them brought together in one segment, as Parquet.
 
 `entries/00000000000000000012.json` and `segments/00000000000000000000-00000000000000000099.parquet`. The format has a version; of a
-newer one nothing is read but that it is newer.
+newer one nothing is read but that it is newer. A segment of format 2 has names that are no UTF-8, and all of them as bytes.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ ENTRIES, SEGMENTS = "entries", "segments"
 
 FORMAT = 1
 
+_IN_BYTES_FORMAT = 2
+
 # Rows that are read together, where files of some numbers are asked for.
 _ROW_GROUP = 10_000
 
@@ -39,6 +41,12 @@ _SCHEMA = pa.schema(
         pa.field("instead_of", pa.int64()),
     ],
     metadata={"format": str(FORMAT)},
+)
+
+# A file system takes any bytes for a name, and Parquet's texts are UTF-8.
+_IN_BYTES = pa.schema(
+    [pa.field(one.name, pa.binary()) if pa.types.is_string(one.type) else one for one in _SCHEMA],
+    metadata={"format": str(_IN_BYTES_FORMAT)},
 )
 
 
@@ -98,8 +106,22 @@ def files_in(data: bytes, path: str) -> list[Landed]:
 def as_table(files: Sequence[Landed]) -> pa.Table:
     """Files as rows, in this order."""
     columns = list(zip(*map(astuple, files), strict=True)) or [()] * len(_SCHEMA)
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, _SCHEMA, strict=True)]
+    try:
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, _SCHEMA, strict=True)]
+    except UnicodeEncodeError:
+        pairs = zip(columns, _IN_BYTES, strict=True)
+        return pa.table(
+            [pa.array(list(map(_as_bytes, values)), field.type) for values, field in pairs],
+            schema=_IN_BYTES,
+        )
     return pa.table(arrays, schema=_SCHEMA)
+
+
+def together(tables: Sequence[pa.Table]) -> pa.Table:
+    """Rows of several segments, one behind the other."""
+    in_bytes = any(pa.types.is_binary(table.schema.field("path").type) for table in tables)
+    schema = _IN_BYTES if in_bytes else _SCHEMA
+    return pa.concat_tables([table.cast(schema) for table in tables])
 
 
 def as_segment(files: pa.Table) -> bytes:
@@ -115,13 +137,24 @@ def opened(data: Any, path: str) -> pq.ParquetFile:
         found = pq.ParquetFile(data)
     except pa.ArrowInvalid:
         raise _damaged(path) from None
-    _require_readable(path, int((found.schema_arrow.metadata or {}).get(b"format", b"0")))
+    format_ = int((found.schema_arrow.metadata or {}).get(b"format", b"0"))
+    _require_readable(path, format_, max(FORMAT, _IN_BYTES_FORMAT))
     return found
 
 
 def files_of(batch: pa.RecordBatch) -> list[Landed]:
     """The files in rows of a segment."""
-    return [Landed(*values) for values in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+    return [Landed(*values) for values in zip(*map(_values, batch.columns), strict=True)]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    in_bytes = pa.types.is_binary(column.type)
+    return [one.decode("utf-8", "surrogateescape") for one in values] if in_bytes else values
+
+
+def _as_bytes(value: Any) -> Any:
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
 def _bytes(value: dict[str, Any]) -> bytes:
@@ -133,7 +166,7 @@ def _bytes(value: dict[str, Any]) -> bytes:
 def _value(data: bytes, path: str) -> dict[str, Any]:
     try:
         value: dict[str, Any] = dict(json.loads(data))
-        _require_readable(path, int(value["format"]))
+        _require_readable(path, int(value["format"]), FORMAT)
     except NewerFormat:
         raise
     except (ValueError, TypeError, KeyError):
@@ -141,10 +174,10 @@ def _value(data: bytes, path: str) -> dict[str, Any]:
     return value
 
 
-def _require_readable(path: str, found: int) -> None:
-    if found > FORMAT:
+def _require_readable(path: str, found: int, known: int) -> None:
+    if found > known:
         raise NewerFormat(
-            f"{path} has format {found}, and this version of distributary reads up to {FORMAT}: a newer version wrote it. Leave it as it "
+            f"{path} has format {found}, and this version of distributary reads up to {known}: a newer version wrote it. Leave it as it "
             "is, and use the version that made it, or a later one"
         )
 

@@ -8,13 +8,16 @@ import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Any
 
-from distributary.ingest.landing.content import Damaged
+from distributary.codecs.containers.base import Damaged
 
 # Records one behind the other, and the row of the first of them; None where a row holds no record.
 Rows = tuple[int, list[bytes | None]]
 
 # Of the lines that come together, so that few of them are held at once.
 _ROWS = 10_000
+
+# A line is held whole, and becomes one record: Spark hands none on that is much larger.
+_LARGEST_LINE = 1 << 28
 
 # A document is held whole, twice.
 _LARGEST_DOCUMENTS = 1 << 30
@@ -72,24 +75,25 @@ FORMATS: Mapping[str, Callable[[Iterable[bytes]], Iterator[Rows]]] = {
 
 
 def _lines(pieces: Iterable[bytes]) -> Iterator[tuple[int, list[bytes]]]:
-    row, rest = 0, b""
+    # What a line has so far is added to: it may come in thousands of pieces.
+    row, rest = 0, bytearray()
     begins = True
     for piece in pieces:
-        if begins and len(rest + piece) < len(codecs.BOM_UTF8):
-            rest += piece
-            continue
-        whole = rest + piece
-        if begins:
-            whole, begins = whole.removeprefix(codecs.BOM_UTF8), False
-        *found, rest = whole.split(b"\n")
-        for at in range(0, len(found), _ROWS):
-            yield row, [line.removesuffix(b"\r") for line in found[at : at + _ROWS]]
-            row += len(found[at : at + _ROWS])
+        rest += piece
+        if b"\n" in piece:
+            *found, last = (_without_mark(rest) if begins else bytes(rest)).split(b"\n")
+            rest, begins = bytearray(last), False
+            for at in range(0, len(found), _ROWS):
+                yield row, [line.removesuffix(b"\r") for line in found[at : at + _ROWS]]
+                row += len(found[at : at + _ROWS])
+        if len(rest) > _LARGEST_LINE:
+            raise Damaged("a line takes more than 256 MiB, which is no record; mend the file, or its format")
     if rest:
-        yield (
-            row,
-            [rest.removeprefix(codecs.BOM_UTF8).removesuffix(b"\r") if begins else rest.removesuffix(b"\r")],
-        )
+        yield row, [(_without_mark(rest) if begins else bytes(rest)).removesuffix(b"\r")]
+
+
+def _without_mark(whole: bytearray) -> bytes:
+    return bytes(whole.removeprefix(codecs.BOM_UTF8))
 
 
 def _as_object(line: bytes) -> bytes:

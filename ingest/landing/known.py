@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -44,10 +44,11 @@ class Known:
         if len(self._apart) > _APART:
             self._sort_in()
 
-    def put_all(self, found: Iterable[tuple[bytes, int, int]]) -> None:
-        """The same for each of these."""
-        for key, number, state in found:
-            self.put(key, number, state)
+    def put_many(self, keys: Sequence[bytes], numbers: Sequence[int], states: Sequence[int]) -> None:
+        """The same for many of them, the later ones counting: sorted in at once, and nothing held of each."""
+        self._sort_in()
+        if keys:
+            self._take_in(*_words(keys), np.array(numbers, np.int64), np.array(states, np.int64))
 
     def get(self, key: bytes) -> tuple[int, int] | None:
         """Number and state of a digest; None where it is not known."""
@@ -68,18 +69,23 @@ class Known:
         return numbers, states
 
     def _sort_in(self) -> None:
-        """Bring what is apart into the arrays, in the place of what they had of the same digests."""
-        high, low = _words(list(self._apart))
-        numbers, states = (np.array(of, np.int64) for of in zip(*self._apart.values(), strict=True))
-        stays = np.ones(len(self._high), np.bool_)
-        at = _place(self._high, self._low, high, low)
-        stays[at[at >= 0]] = False
-        high, low = np.concatenate([self._high[stays], high]), np.concatenate([self._low[stays], low])
+        """Bring what is apart into the arrays."""
+        if self._apart:
+            numbers, states = (np.array(of, np.int64) for of in zip(*self._apart.values(), strict=True))
+            self._take_in(*_words(list(self._apart)), numbers, states)
+            self._apart = {}
+
+    def _take_in(self, high: _Words, low: _Words, numbers: _Numbers, states: _Numbers) -> None:
+        """Have these as well, in the place of what the arrays have of the same digests."""
+        high, low = np.concatenate([self._high, high]), np.concatenate([self._low, low])
+        # What is alike stays in the order in which it came, and the last of it counts.
         order = np.lexsort((low, high))
-        self._high, self._low = high[order], low[order]
-        self._numbers = np.concatenate([self._numbers[stays], numbers])[order]
-        self._states = np.concatenate([self._states[stays], states])[order]
-        self._apart = {}
+        high, low = high[order], low[order]
+        last = np.ones(len(order), np.bool_)
+        last[:-1] = (high[1:] != high[:-1]) | (low[1:] != low[:-1])
+        self._high, self._low = high[last], low[last]
+        self._numbers = np.concatenate([self._numbers, numbers])[order][last]
+        self._states = np.concatenate([self._states, states])[order][last]
 
 
 def _words(keys: Sequence[bytes]) -> tuple[_Words, _Words]:

@@ -6,9 +6,8 @@ A million files that are known cost a listing and two digests each; nothing of t
 from __future__ import annotations
 
 import logging
-import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -17,8 +16,9 @@ from itertools import islice
 
 from distributary.errors import PipelineError
 from distributary.ingest.landing.known import digest, state_of
-from distributary.ingest.landing.numbers import Landed
+from distributary.ingest.landing.numbers import Landed, is_as_registered
 from distributary.ingest.landing.register import Register
+from distributary.ingest.landing.wanted import Wanted
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.contract import Files, Info
 
@@ -59,39 +59,44 @@ class Looking:
     now: Callable[[], float] = time.time
     # Those that are known and old enough to be archived, each with its number, as the newest look found them.
     old: list[tuple[int, Info]] = field(default_factory=list, init=False)
-    _wanted: re.Pattern[str] | None = field(init=False)
+    _changed: Collection[int] = field(default=(), init=False)
 
-    def __post_init__(self) -> None:
-        self._wanted = None if self.chosen.glob is None else as_regex(self.chosen.glob)
-
-    def look(self, read: int | None) -> None:
+    def look(self, read: int | None, changed: Collection[int] = ()) -> None:
         """Register what is new. `read` is the number before which all files were given to batches; where nobody knows, what changed is left.
+
+        changed  the numbers of files that are not where they were: one that has such a one's content is read in its place
 
         Raises Rewritten where one of them has other content and that is to fail, OSError where the folder cannot be listed.
         """
         self.register.refresh()
-        self.old = []
+        self.old, self._changed = [], changed
         listed = self.folder.walk()
         while part := list(islice(listed, _AT_ONCE)):
-            new = self._not_known(list(filter(self._is_wanted, part)))
+            new = self._not_known(list(filter(self._wanted.takes, part)))
             for at in range(0, len(new), _AN_ENTRY):
                 self._register(
                     sorted(new[at : at + _AN_ENTRY], key=lambda one: (one.modified, one.path)), read
                 )
         self.register.bring_together()
 
+    def postpone(self, files: Sequence[Landed]) -> bool:
+        """Have files that are being written to wait behind all others; not where another run registers something first."""
+        first = self.register.next_number
+        return self.register.append(
+            [replace(one, number=first + place, instead_of=one.number) for place, one in enumerate(files)]
+        )
+
     @cached_property
     def _by(self) -> str:
         return self.chosen.identity or ("etag" if self.folder.url.startswith("s3") else "content")
 
-    def _is_wanted(self, info: Info) -> bool:
-        # Of no bytes there is nothing to read, and many may be written to yet.
-        if not info.size or any(part[0] in "._" for part in info.path.split("/")):
-            return False
-        name = info.name if "/" not in (self.chosen.glob or "/") else info.path
-        if self._wanted is not None and not self._wanted.fullmatch(name):
-            return False
-        return not self.chosen.settle or info.modified <= (self.now() - self.chosen.settle) * 1000
+    def is_settling(self, info: Info) -> bool:
+        """Whether a file was written to so short a time ago that more may come."""
+        return self._wanted.is_settling(info)
+
+    @cached_property
+    def _wanted(self) -> Wanted:
+        return Wanted(self.chosen, self.now)
 
     def _not_known(self, infos: Sequence[Info]) -> list[Info]:
         numbers, states = self.register.paths.get_all([digest(one.path) for one in infos])
@@ -103,8 +108,12 @@ class Looking:
             one
             for one, number, state in zip(infos, numbers.tolist(), states.tolist(), strict=True)
             if (number < 0 and one.modified >= oldest)
-            or (number >= 0 and state != state_of(one.size, one.tag))
+            or (number >= 0 and (state != state_of(one.size, one.tag) or self._is_nowhere(number)))
         ]
+
+    def _is_nowhere(self, number: int) -> bool:
+        """Whether what has this number is not read by it: then any file that has the same content is."""
+        return number in self.register.replaced or number in self._changed
 
     def _note_old(self, infos: Sequence[Info], numbers: Sequence[int], states: Sequence[int]) -> None:
         if self.chosen.archive_to is None:
@@ -140,15 +149,14 @@ class Looking:
         """What becomes of a file; None where that is to be seen later."""
         if file.identity in here:
             return replace(file, number=here[file.identity], kind="same")
-        same = self.register.contents.get(digest(file.identity))
-        before = same or self.register.paths.get(digest(file.path))
+        same = self._not_replaced(self.register.contents.get(digest(file.identity)))
+        before = same or self._not_replaced(self.register.paths.get(digest(file.path)))
         if before is None:
             return file
         if read is None:
             return None
-        # One that was not read yet is read from where it is now, as it is now.
         if before[0] >= read:
-            return replace(file, instead_of=before[0])
+            return self._unread(file, before[0], is_same=same is not None)
         if same is not None:
             return replace(file, number=same[0], kind="same")
         if self.chosen.on_rewrite == "fail":
@@ -157,6 +165,18 @@ class Looking:
                 "another name, or write source.files.on_rewrite: ingest or quarantine"
             )
         return file if self.chosen.on_rewrite == "ingest" else replace(file, kind="rewritten")
+
+    def _not_replaced(self, found: tuple[int, int] | None) -> tuple[int, int] | None:
+        """What is known, unless it is by a number that nothing is read by: then nobody has read it."""
+        return None if found is None or found[0] in self.register.replaced else found
+
+    def _unread(self, file: Landed, number: int, *, is_same: bool) -> Landed:
+        """One that was not read yet is read from where it is now, as it is now; a copy of it is not needed as long as it is there."""
+        (earlier,) = self.register.between(number, number + 1)
+        if is_same and is_as_registered(earlier, self.folder.info(earlier.path)):
+            return replace(file, number=number, kind="same")
+        # What is only told of, as it was rewritten, is not read by being written once more.
+        return replace(file, kind=earlier.kind, instead_of=number)
 
     def _identities(self, infos: Sequence[Info]) -> dict[str, str]:
         """What each file is known by; none of those that went away meanwhile."""
@@ -194,17 +214,3 @@ class Looking:
             if paths:
                 shown = ", ".join(paths[:_MOST_TOLD]) + (", ..." if len(paths) > _MOST_TOLD else "")
                 _log.warning("%s: %s %s: %s", self.folder, len(paths), what, shown)
-
-
-def as_regex(glob: str) -> re.Pattern[str]:
-    """What a pattern of paths means."""
-    found, at = "", 0
-    while at < len(glob):
-        if glob.startswith("**/", at):
-            found, at = f"{found}(?:[^/]+/)*", at + 3
-        elif glob.startswith("**", at):
-            found, at = f"{found}.*", at + 2
-        else:
-            found += {"*": "[^/]*", "?": "[^/]"}.get(glob[at], re.escape(glob[at]))
-            at += 1
-    return re.compile(found, re.DOTALL)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from distributary.ingest.storage.contract import Info
+
 _BITS = 32
 
 MOST_ROWS = 1 << _BITS
@@ -44,6 +46,11 @@ class Landed:
     def is_numbered(self) -> bool:
         """Whether the number is its own."""
         return self.kind != "same"
+
+
+def is_as_registered(file: Landed, info: Info | None) -> bool:
+    """Whether a file is what it was when it was registered."""
+    return info is not None and (info.size, info.tag) == (file.size, file.tag)
 
 
 def first_offset(number: int) -> int:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import TracebackType
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from distributary.codecs.containers.base import Damaged, Gap, Named, load_container
 from distributary.ingest.landing import told
-from distributary.ingest.landing.content import Damaged, pieces_of
+from distributary.ingest.landing.content import pieces_of
 from distributary.ingest.landing.formats import FORMATS
-from distributary.ingest.landing.numbers import MOST_ROWS, Landed, first_offset
+from distributary.ingest.landing.numbers import MOST_ROWS, Landed, first_offset, is_as_registered
+from distributary.ingest.landing.written_with import WrittenWith
 from distributary.ingest.storage.contract import Files, Info
 
 COLUMNS = (
@@ -30,6 +33,9 @@ PATH_HEADER = "path"
 # Up to this a file is held whole, so that nothing of it goes on before it is known that nobody wrote to it meanwhile.
 _WHOLE_BYTES = 64 << 20
 
+# Records one behind the other; None for a row that holds none.
+Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
+
 # As Kafka has it of a time that a producer gave.
 _CREATED = 0
 
@@ -38,13 +44,19 @@ _CREATED = 0
 class Landing:
     """Where files are, what they are called together, and what a record is in them.
 
+    register    where the schemas are kept that files were written with
     skips_gone  whether one that is not there any more is told in quarantine; else that is an error
     """
 
     folder: Files
     topic: str
     format: str
+    register: Files
     skips_gone: bool = False
+
+    def schemas(self) -> WrittenWith:
+        """The schemas of its files that are kept, called as the values of a topic are."""
+        return WrittenWith(self.register, f"{self.topic}-value")
 
 
 def records(spark: SparkSession, landing: Landing, files: Sequence[Landed]) -> DataFrame:
@@ -69,16 +81,17 @@ def _read(
     landing: Landing, shares: Sequence[Sequence[Landed]]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schemas = landing.schemas()
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 for file in shares[number]:
-                    yield from rows_of(landing, file)
+                    yield from rows_of(landing, file, schemas.named)
 
     return read
 
 
-def rows_of(landing: Landing, file: Landed) -> Iterator[pa.RecordBatch]:
-    """The records of one file; where it, or the rest of it, cannot be read, one that says so.
+def rows_of(landing: Landing, file: Landed, named: Named) -> Iterator[pa.RecordBatch]:
+    """The records of one file, whose schema is kept as `named`; where some of it, or the rest, cannot be read, one that says so.
 
     Raises OSError where it went or was written to after some of it was handed on, and where it is gone and that is an error.
     """
@@ -98,15 +111,45 @@ def rows_of(landing: Landing, file: Landed) -> Iterator[pa.RecordBatch]:
     row = 0
     try:
         with stream:
-            for first, values in FORMATS[landing.format](pieces_of(file.path, stream)):
-                row = first + len(values)
+            for part in _parts(landing.format, file.path, stream, named):
+                if isinstance(part, Gap):
+                    row = part.first + 1
+                    yield _telling(landing, file, part.first, "file_rows_damaged", part.why)
+                    continue
+                row = part[0] + len(part[1])
                 if row >= MOST_ROWS:
                     raise Damaged("it has more rows than have a number; write smaller files")
-                yield _batch(landing, file, first, values)
+                yield _batch(landing, file, *part)
     except Damaged as error:
         yield _telling(landing, file, row, "file_damaged", str(error))
     if file.size > _WHOLE_BYTES and not is_as_registered(file, landing.folder.info(file.path)):
         raise OSError(f"{landing.folder}/{file.path} was written to while it was read")
+
+
+def schema_of(landing: Landing, file: Landed | Info) -> str | None:
+    """What the records of a file are made of, as its container says; None of one that is none, went away, or is of a kind that says nothing."""
+    container = load_container(landing.format)
+    if container is None:
+        return None
+    try:
+        with _Reader(landing.folder.reader(file.path, file.size)) as stream:
+            return container.schema(stream)
+    except (Damaged, FileNotFoundError):
+        return None
+
+
+def _parts(
+    format: str,  # noqa: A002 - as the settings call it
+    path: str,
+    stream: Any,
+    named: Named,
+) -> Iterator[tuple[int, Values] | Gap]:
+    """The records of an open file, and the row of the first of those that come together. Raises Damaged."""
+    container = load_container(format)
+    if container is None:
+        yield from FORMATS[format](pieces_of(path, stream))
+    else:
+        yield from container.rows(stream, named)
 
 
 def _opened(folder: Files, file: Landed) -> Any:
@@ -115,7 +158,7 @@ def _opened(folder: Files, file: Landed) -> Any:
         info = folder.info(file.path)
         if info is None:
             raise FileNotFoundError(file.path)
-        return folder.reader(file.path, file.size) if is_as_registered(file, info) else None
+        return _Reader(folder.reader(file.path, file.size)) if is_as_registered(file, info) else None
     content = folder.read(file.path)
     info = folder.info(file.path)
     if info is None:
@@ -123,9 +166,41 @@ def _opened(folder: Files, file: Landed) -> Any:
     return io.BytesIO(content) if is_as_registered(file, info) and len(content) == file.size else None
 
 
-def is_as_registered(file: Landed, info: Info | None) -> bool:
-    """Whether a file is what it was when it was registered."""
-    return info is not None and (info.size, info.tag) == (file.size, file.tag)
+class _Reader(io.RawIOBase):
+    """A large file read by parts, whose place's errors stay what they are: Arrow would take them for the file's."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._failed: BaseException | None = None
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._inner.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._inner.tell())
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self._failed is not None:
+            raise self._failed
+        try:
+            return bytes(self._inner.read() if size is None or size < 0 else self._inner.read(size))
+        except OSError as error:
+            self._failed = error
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._inner.close()
+        self.close()
+        if self._failed is not None:
+            raise self._failed
 
 
 def _telling(landing: Landing, file: Landed, row: int, why: told.Why, how: str = "") -> pa.RecordBatch:
@@ -134,10 +209,11 @@ def _telling(landing: Landing, file: Landed, row: int, why: told.Why, how: str =
 
 
 def _batch(
-    landing: Landing, file: Landed, first: int, values: Sequence[bytes | None], *, timed: bool = True
+    landing: Landing, file: Landed, first: int, values: Values, *, timed: bool = True
 ) -> pa.RecordBatch:
     """Rows of a file, from this one on, as records; without those that are none."""
-    rows = np.array([place for place, value in enumerate(values) if value is not None], np.int64)
+    every = values if isinstance(values, pa.Array) else pa.array(values, pa.binary())
+    rows = np.flatnonzero(every.is_valid().to_numpy(zero_copy_only=False))
     count = len(rows)
     header = pa.StructArray.from_arrays(
         [
@@ -150,7 +226,7 @@ def _batch(
     return pa.RecordBatch.from_arrays(
         [
             pa.nulls(count, pa.binary()),
-            pa.array([value for value in values if value is not None], pa.binary()),
+            every.drop_null(),
             pa.repeat(landing.topic, count),
             pa.repeat(pa.scalar(0, pa.int32()), count),
             pa.array(rows + (first_offset(file.number) + first)),

@@ -12,6 +12,7 @@ from contextlib import suppress
 from itertools import chain
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from distributary.errors import CheckpointMismatch
@@ -23,6 +24,9 @@ from distributary.ingest.storage.contract import Files
 
 # So many entries come together in a segment, or with so many files.
 _TOGETHER, _FILES_TOGETHER = 100, 50_000
+
+# Of a segment that is read, so many files at once.
+_LEARNT_TOGETHER = 250_000
 
 # A segment takes in the ones before it that are not this much larger: so each file is written again a few times in all.
 _LARGER = 4
@@ -105,7 +109,7 @@ class Register:
             kept = list(self._segments)
             while kept and len(kept[-1][1]) <= _LARGER * len(whole):
                 segment, has = kept.pop()
-                whole = pa.concat_tables([self._opened(segment).read(), whole])
+                whole = entries.together([self._opened(segment).read(), whole])
                 first, numbers = min(first, segment.first), range(has.start, numbers.stop)
                 gone.append(segment.path)
             one = Segment(first, last)
@@ -150,11 +154,10 @@ class Register:
 
     def _learn_segment(self, segment: Segment) -> None:
         low, high = self.next_number, self.next_number
-        for batch in self._opened(segment).iter_batches():
-            files = entries.files_of(batch)
-            self._know(files)
-            high = max([high, *(one.number + 1 for one in files if one.is_numbered)])
-            low = min([low, *(one.number for one in files if one.is_numbered)])
+        for batch in self._opened(segment).iter_batches(_LEARNT_TOGETHER):
+            own = self._know_all(batch)
+            if len(own):
+                low, high = min(low, pc.min(own).as_py()), max(high, pc.max(own).as_py() + 1)
         self.next_number, self._next = high, segment.last + 1
         self._segments.append((segment, range(low, high)))
 
@@ -193,6 +196,20 @@ class Register:
                 self.replaced.add(one.instead_of)
             if one.kind != "rewritten":
                 self.contents.put(digest(one.identity), one.number)
+
+    def _know_all(self, files: pa.RecordBatch) -> pa.Array:
+        """Know many files column by column, as `_know` does of one after the other; the numbers that are their own."""
+        numbers = files["number"].to_pylist()
+        states = [
+            state_of(size, tag)
+            for size, tag in zip(files["size"].to_pylist(), files["tag"].to_pylist(), strict=True)
+        ]
+        self.paths.put_many(list(map(digest, files["path"].to_pylist())), numbers, states)
+        self.replaced.update(files["instead_of"].drop_null().to_pylist())
+        known = files.filter(pc.not_equal(files["kind"], "rewritten"))
+        contents = list(map(digest, known["identity"].to_pylist()))
+        self.contents.put_many(contents, known["number"].to_pylist(), [0] * len(contents))
+        return files["number"].filter(pc.not_equal(files["kind"], "same"))
 
     def _opened(self, segment: Segment) -> pq.ParquetFile:
         info = self.files.info(segment.path)

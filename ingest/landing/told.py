@@ -7,12 +7,13 @@ from typing import Literal
 
 import pyarrow as pa
 
-Why = Literal["file_damaged", "file_gone", "file_changed", "file_rewritten"]
+Why = Literal["file_damaged", "file_rows_damaged", "file_gone", "file_changed", "file_rewritten"]
 
 _BEGIN = b'{"distributary_file":'
 
 _SENTENCES: dict[str, str] = {
     "file_damaged": "the rest of its file cannot be read, from this row on; what stood before it is in its tables",
+    "file_rows_damaged": "some rows of its file cannot be read, from this one on; those before and behind them are in its tables",
     "file_gone": "its file was registered, and was not there any more when it was to be read",
     "file_changed": "its file was written to between the look at it and its reading, and none of it was read",
     "file_rewritten": "its file was read before, and has other content now, which was not read (source.files.on_rewrite)",

@@ -48,7 +48,7 @@ class FlowNode:
             that are made of others, `bronze` those that have every record as it came, `static` what is looked up in, `sent` a topic or a folder that
             has what was derived
     name    what users call it
-    about   where it is, or what it does; of a topic its brokers, or the table that is read. No secret
+    about   where it is, or what it does; of a topic its brokers, or the table that is read or written. No secret
     entity  of a table, whose rows it has
     rows    how many rows are in it now; None where nobody knows, or it has none
     columns of a table that is there and can be opened

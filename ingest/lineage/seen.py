@@ -23,7 +23,7 @@ from distributary.ingest.columns.safe_names import (
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.derived.instances import Entities, Instance, instances
 from distributary.ingest.lineage.columns import columns_of
-from distributary.ingest.lineage.flow import Flow, FlowEdge, FlowNode
+from distributary.ingest.lineage.flow import Flow, FlowColumn, FlowEdge, FlowNode
 from distributary.ingest.lineage.recorded import Recorded, recorded
 from distributary.ingest.schemas.inferred_per_entity import schema_place
 from distributary.ingest.schemas.opening import identity
@@ -54,7 +54,15 @@ def flow(settings: Settings) -> Flow:
     200
     """
     root = open_files(settings.sink.root, settings.storage)
-    sums = recorded(root, settings.name)
+    return _seen(root, settings, recorded(root, settings.name))
+
+
+def structure(settings: Settings) -> Flow:
+    """The same without how much flowed, for settings that name each topic: the ledger, which grows, is not read."""
+    return _seen(open_files(settings.sink.root, settings.storage), settings, Recorded())
+
+
+def _seen(root: Files, settings: Settings, sums: Recorded) -> Flow:
     hub = FlowNode(f"pipeline:{settings.name}", "pipeline", settings.name, _what_it_does(settings))
     sources = [
         FlowNode(f"topic:{topic}", "topic", topic, _where(settings, topic))
@@ -79,9 +87,11 @@ def flow(settings: Settings) -> Flow:
 
 
 def _where(settings: Settings, topic: str) -> str:
-    """Where a topic is: its brokers, or the place of the table, or of the files, that it is."""
+    """Where a topic is: its brokers, its region, or the place of the table, or of the files, that it is."""
     if settings.source.files is not None:
         return without_logins(str(settings.source.files.path))
+    if settings.source.kinesis is not None:
+        return settings.source.kinesis.where
     tables = {} if settings.source.delta is None else settings.source.delta.topics()
     return without_logins(str(tables[topic]) if tables else settings.source.kafka["bootstrap.servers"])
 
@@ -192,15 +202,16 @@ def _derived(
     for one in instances(settings.derive, there):
         found = _table(root, settings.sink.columns, settings.rule_book(), one.table)
         node = found or FlowNode(f"table:{one.table}", "table", one.table, f"{root.url}/{one.table}")
-        # Which field each column holds its own rule says, and it may be an expression.
         looked_up = [
             FlowNode(f"static:{static.path}", "static", name, str(static.path))
             for name, static in one.rule.static.items()
         ]
-        sent = list(_sent(one))
+        sent = list(_sent(one, settings))
         # What leads to a thing stands before it.
         nodes += [found for found in looked_up if found.id not in known]
-        nodes += [replace(node, kind="derived", columns=()), *sent]
+        # Which field each column holds its own rule says, and it may be an expression.
+        columns = tuple(FlowColumn(column.name, column.type) for column in node.columns)
+        nodes += [replace(node, kind="derived", columns=columns), *sent]
         known |= {node.id, *(found.id for found in looked_up)}
         edges += [FlowEdge(found.id, node.id, "rows") for found in looked_up]
         edges += [FlowEdge(node.id, found.id, "rows") for found in sent]
@@ -210,12 +221,13 @@ def _derived(
     return nodes, edges
 
 
-def _sent(one: Instance) -> Iterator[FlowNode]:
+def _sent(one: Instance, settings: Settings) -> Iterator[FlowNode]:
     """Where a derived table's rows go beside the table."""
     sink = one.rule.sink
     if sink is not None and sink.kafka is not None:
         topic = one.filled(sink.kafka.topic)
-        yield FlowNode(f"sent:{topic}", "sent", topic, "a topic that has the newest row of each key")
+        brokers = {**settings.source.kafka, **sink.kafka.kafka}.get("bootstrap.servers", "")
+        yield FlowNode(f"sent:{topic}", "sent", topic, without_logins(brokers))
     if sink is not None and sink.files is not None:
         place = f"{sink.files.path}/{one.table}"
         yield FlowNode(f"sent:{place}", "sent", f"{one.table}/*.parquet", place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
@@ -190,7 +191,7 @@ class Upsert:
             raise KeyMoved(f"a key has rows of {told[0]} and of {told[1]}")
 
     def _horizon(self, deletes: Deletes, live: LiveFiles, memory: LiveFiles) -> int | None:
-        """The oldest timestamp of which all deletes are remembered: so long before the newest record's. None where nobody knows one."""
+        """The oldest timestamp of which all deletes are remembered: so long before the newest record's, or before now. None where nobody knows one."""
         name, columns = self._rule.order.position.timestamp, self._staged.wanted.told
         found = [
             high
@@ -200,7 +201,10 @@ class Upsert:
         ]
         times = self._times
         found += [int(times.max())] if len(times) else []
-        return max(found) - int(deletes.days * _DAY) if found else None
+        if not found:
+            return None
+        # One that says it is of a time to come, as by a clock that was ahead, would leave out all that is of now.
+        return min(max(found), time.time_ns() // 1_000) - int(deletes.days * _DAY)
 
     def _remembered(self, deletes: Deletes, memory: LiveFiles) -> Found:
         """The deletes of the batch's keys before it, but for those that are older than all of its records by so long."""

@@ -19,7 +19,7 @@ from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.erasure.file_anew import Mask
 from distributary.ingest.erasure.quarantined import TOLD
-from distributary.ingest.erasure.record import Gone, keep
+from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.ingest.erasure.rewriting import Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.quarantine.chosen import LOOKED_AT, Chosen
@@ -101,8 +101,8 @@ def purge(settings: Settings, wish: Wish) -> Purged:
     numbers = count()
 
     def told(rows: pa.Table) -> None:
-        what = {"pipeline": settings.name, "id": this, "table": QUARANTINE_TABLE}
-        keep(root, f"{name}-{next(numbers):05}", {**what, "gone": Gone.of(rows).to_json()})
+        what = {"pipeline": settings.name, "id": this, "table": QUARANTINE_TABLE, PURGED: True}
+        keep(root, f"{name}-{next(numbers):05}", {**what, "gone": Gone(Gone.of(rows).parts).to_json()})
 
     try:
         with nullcontext() if wish.dry_run else upkeep_under_way(root):

@@ -105,6 +105,8 @@ class _Resetting:
         run, begun = self.work.pipeline.run, None
         self.work.finish_begun()
         begun = resets.unfinished(run.checkpoint.files)
+        # Also of one that is gone on with: a run may have died since, and what a table had of its batch goes with the rest.
+        self._finish_newest()
         one = begun or self._begun()
         emptied = self._emptied(one)
         replayed = Rebuilding(self.work, self.watch).done(Chosen(), rebuilt=True)
@@ -121,7 +123,6 @@ class _Resetting:
 
     def _begun(self) -> Reset:
         run, tables = self.work.pipeline.run, self.work.tables()
-        self._finish_newest()
         every = [name for folder in tables.folders for name in (folder, memory_folder(folder))]
         there = [folder for folder in every if has_log(run.tables.place(folder))]
         self._require_emptiable(there)

@@ -21,8 +21,9 @@ from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.upkeep.replayed import BEGUN, DONE, REPLAYS
 
-REPLAYS, FORMAT = "replays", 3
+FORMAT = 3
 
 OF = "of"
 """In what a replay is of: that its records are bronze's, which versions of format 1 do not know."""
@@ -32,7 +33,7 @@ LEAVING = "leaving"
 
 _REPLACES = "replaces"
 
-_BEGUN, _MANIFEST, _DONE, _RECORDS = "begun.json", "manifest.json", "done.json", "records"
+_MANIFEST, _RECORDS = "manifest.json", "records"
 
 # Beside the tables, as what waits during a batch.
 _BESIDE_TABLES = "_aside/replay-"
@@ -62,7 +63,7 @@ class Kept:
 
     def begun(self) -> Mapping[str, Any] | None:
         """What it is of; None where that was never written: then it is of nothing."""
-        return self._read(_BEGUN)
+        return self._read(BEGUN)
 
     def manifest(self) -> Mapping[str, Any] | None:
         """What was decided; None where nothing is yet."""
@@ -70,11 +71,11 @@ class Kept:
 
     def is_done(self) -> bool:
         """Whether there is nothing left to do."""
-        return self.place.info(_DONE) is not None
+        return self.place.info(DONE) is not None
 
     def begin(self, value: Mapping[str, Any]) -> None:
         """Write down what it is of, whose records are safe by now. Raises OSError."""
-        self._put(_BEGUN, value)
+        self._put(BEGUN, value)
 
     def decide(self, value: Mapping[str, Any]) -> None:
         """Write down what each table gets. Raises OSError."""
@@ -82,7 +83,7 @@ class Kept:
 
     def end(self, value: Mapping[str, Any]) -> None:
         """Write down what came of it, and delete its records. Raises OSError."""
-        self._put(_DONE, value)
+        self._put(DONE, value)
         self.forget_records()
 
     def forget_records(self) -> Sequence[str]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -15,10 +16,11 @@ from distributary.ingest.batch.passes import Settled, Workers, discard
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
-from distributary.ingest.erasure.record import all_gone
+from distributary.ingest.erasure.record import Part, all_gone
 from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
+from distributary.ingest.quarantine.rows import resolved_identities
 from distributary.ingest.replay.deciding import NUMBER, Became, Decided, Deciding, app_of_replay
 from distributary.ingest.replay.leaving import require_added, require_may_leave
 from distributary.ingest.replay.outcomes import Outcome
@@ -207,15 +209,17 @@ class OfBronze(Deciding):
         return part.filter(pc.or_(mine, are_in(part, PLACE, rows)) if self.portion.replaces else mine)
 
     def _known_to_quarantine(self, refused: Places) -> Places:
-        """Those of some that wait there already, or were deleted from there."""
+        """Those of some that wait there already, or were deleted from there while they did."""
         if not refused:
             return {}
         run = self.attempts.run
+        done = resolved_identities(run.root, run.pipeline)
         gone = [
-            {(topic, number): offsets}
+            found
             for table, one in all_gone(run.root, run.pipeline)
             if table == QUARANTINE_TABLE
-            for (_, _, topic, number), offsets in one.parts.items()
+            for part, offsets in one.parts.items()
+            if (found := without_resolved(part, within({part[2:]: offsets}, refused), done))
         ]
         return within(refused, joined([self.todo.waiting.places, *gone]))
 
@@ -275,6 +279,17 @@ class OfBronze(Deciding):
 
 def _counted(some: Mapping[str, Places]) -> dict[str, int]:
     return {name: number for name, places in some.items() if (number := count(places))}
+
+
+def without_resolved(part: Part, places: Places, done: pa.Array) -> Places:
+    """Those of some rows of quarantine, of one batch and partition, that were not brought back: what was may have lost its row since."""
+    found = {}
+    for partition, offsets in places.items():
+        names = pa.array(["/".join(map(str, (*part, offset))) for offset in offsets.tolist()], pa.string())
+        mine = offsets[~np.asarray(pc.is_in(names, done), dtype=bool)]
+        if len(mine):
+            found[partition] = mine
+    return found
 
 
 def _texts(places: Mapping[Partition, Any]) -> pa.Array:

@@ -11,9 +11,7 @@ from pyroaring import BitMap64
 
 from distributary.ingest.replay.places import Partition, Places, bitmaps, to_json
 from distributary.ingest.storage.contract import Files
-
-OUTCOMES = ".distributary/replays"
-"""Where, under the root."""
+from distributary.ingest.upkeep.replayed import OUTCOMES
 
 _ADDED, _MERGED, _REFUSED, _DROPPED = "added", "merged", "refused", "dropped"
 
@@ -47,8 +45,12 @@ class Outcome:
 
 
 def tell(root: Files, pipeline: str, replay: str, at: str, places: Mapping[str, Any]) -> None:
-    """Keep an outcome, as `to_json` gave it, for good. Raises OSError."""
-    told = {"format": 1, "pipeline": pipeline, "replay": replay, "at": at, **places}
+    """Keep an outcome, as `to_json` gave it, for good. Raises OSError.
+
+    Replays come one after the other, and none is ever taken away: how many there were before says which is newer, whatever time it was.
+    """
+    turn = sum(1 for _ in root.names(OUTCOMES))
+    told = {"format": 1, "pipeline": pipeline, "replay": replay, "at": at, "turn": turn, **places}
     root.put_new(f"{OUTCOMES}/{replay}.json", json.dumps(told).encode())
 
 
@@ -82,7 +84,8 @@ def since(root: Files, pipeline: str) -> Since:
     """What all replays of a pipeline did. Raises OSError, and ValueError, KeyError or TypeError of a file that is none of these."""
     every = [json.loads(root.read(f"{OUTCOMES}/{name}")) for name in root.names(OUTCOMES)]
     found = Since()
-    for told in sorted(every, key=lambda one: str(one["at"])):
+    # Earlier versions went by the clock.
+    for told in sorted(every, key=lambda one: (int(one.get("turn", -1)), str(one["at"]))):
         if told["pipeline"] == pipeline:
             found.take(told)
     return found

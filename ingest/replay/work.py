@@ -104,6 +104,10 @@ class Work:
             told = (
                 self._of_bronze_or_nothing(kept, begun) if OF in begun else self._of_quarantine(kept, begun)
             )
+            if OF in begun and told["manifest"] is None and not any(told["places"].values()):
+                # Of a portion that lacks nothing there is nothing to keep: most are so, each time that one looks.
+                kept.forget()
+                return self._replay(kept, begun, told, resumed=resumed)
             failpoints.reach(failpoints.BEFORE_MANIFEST, NUMBER)
             kept.decide(told)
             failpoints.reach(failpoints.AFTER_MANIFEST, NUMBER)
@@ -113,6 +117,11 @@ class Work:
             run = self.pipeline.run
             tell(run.root, run.pipeline, kept.id, begun["at"], told["places"])
         kept.end({"became": told["became"], "chosen": begun["chosen"], "at": begun["at"]})
+        return self._replay(kept, begun, told, resumed=resumed)
+
+    def _replay(
+        self, kept: Kept, begun: Mapping[str, Any], told: Mapping[str, Any], *, resumed: bool
+    ) -> Replay:
         records = told.get("records", begun.get("records", 0) + begun.get("already", 0))
         return Replay(kept.id, resumed, records, Became(**told["became"]), begun.get("left", {}))
 

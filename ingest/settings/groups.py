@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, field_validator, model_validator
@@ -17,6 +17,7 @@ from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.settings.refused_kafka_options import check_kafka, check_spark, spark_options
 from distributary.ingest.settings.source.bounds import Assigned, Begins, Ends
 from distributary.ingest.settings.source.delta import DeltaTables
+from distributary.ingest.settings.source.kinesis import KinesisStream, wrong_bounds_of_streams
 from distributary.ingest.settings.source.landing import FilesSource, wrong_bounds_of_files
 from distributary.ingest.settings.source.presets import Preset
 from distributary.ingest.settings.source.topics import Topics, wrong_beside, wrong_partitions, wrong_topics
@@ -55,17 +56,10 @@ class Source(Group):
     """Delta tables to read instead of Kafka's topics, such as those that another pipeline writes: `{paths: ./lake/silver_chess_events}`. Records are their rows; the format is `json` then, with the types that the tables have."""
     files: FilesSource | None = None
     """Files to read instead of Kafka's topics, as they land in a folder or below a prefix of a bucket: `{path: ./landing}`. The format is `json` then, unless given."""
+    kinesis: KinesisStream | None = None
+    """A stream of Amazon Kinesis to read instead of Kafka's topics: `{stream: game-events, region: eu-central-1}`. Needs `distributary[aws]`."""
     headers: bool = True
     """Whether the record header `__value_schema_id` is read, where newer producers name the schema."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_kinesis(cls, given: object) -> object:
-        if isinstance(given, Mapping) and "kinesis" in given:
-            raise ValueError(
-                "Kinesis is not read; bring its records to Kafka, as with Kafka Connect, and read them there"
-            )
-        return given
 
     @model_validator(mode="after")
     def _with_preset(self) -> Self:
@@ -78,13 +72,17 @@ class Source(Group):
                 self.__dict__["starting_offsets"] = self.delta.starting_offsets()
         if self.files is not None:
             self.__dict__["topics"] = (self.files.topic,)
+        if self.kinesis is not None:
+            self.__dict__["topics"] = (self.kinesis.topic,)
         return self
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
-        if self.delta is not None or self.files is not None:
-            yield from wrong_beside("files" if self.delta is None else "delta", self.model_fields_set)
+        others = [name for name in ("delta", "files", "kinesis") if getattr(self, name) is not None]
+        if others:
+            yield from wrong_beside(others[0], self.model_fields_set)
             yield from wrong_bounds_of_files(self) if self.files is not None else ()
+            yield from wrong_bounds_of_streams(self) if self.kinesis is not None else ()
             return
         for name, there in (("kafka", "bootstrap.servers" in self.kafka), ("topics", bool(self.topics))):
             if not there:
@@ -381,7 +379,7 @@ class Policies(Group):
     quarantine_headers: bool = False
     """Whether records in `quarantine` keep their headers, so that they can be sent once more as they came; with `bronze` they always do."""
     stuck_table: Literal["stop", "park"] = "stop"
-    """A table that can never take the files of a decided batch, as when it was dropped or altered by hand: `stop` the run until `distributary resolve` has decided; or `park` the table: its files wait, those of later batches behind them, and all other tables go on."""
+    """A table that can never take the files of a decided batch, as when it was dropped or altered by hand, or that nobody can open: `stop` the run until `distributary resolve` has decided, or the table can be read; or `park` the table: its files wait, those of later batches behind them, and all other tables go on."""
     parked_batches: Annotated[int, Field(ge=1)] = 1000
     """How many batches may be decided while the files of one wait for a parked table; then the run stops."""
 

@@ -34,12 +34,13 @@ from distributary.ingest.settings.groups import (
     Supervisor,
     Trigger,
 )
+from distributary.ingest.settings.lineage.given import Lineage
 from distributary.ingest.settings.places import AnyPlace
 from distributary.ingest.settings.problems import as_error
 from distributary.ingest.settings.reference import json_schema_of, page_of
 from distributary.ingest.settings.registry.given import Registry, with_wire, wrong_in_glue
 from distributary.ingest.settings.rule_book import RuleBook
-from distributary.ingest.settings.source.landing import wrong_places
+from distributary.ingest.settings.source.landing import format_of, wrong_places, wrong_schemas
 from distributary.ingest.settings.table_rules import TableRule, wrong_rules
 from distributary.ingest.settings.yaml_file import Document, in_no_file, parse, read
 from distributary.ingest.storage.options import StorageOptions
@@ -162,6 +163,8 @@ class Settings(Group):
     """A table with every record that is read, once and as it came: bytes, headers, place and time. `{}` or `{table: bronze}`; by default there is none."""
     catalog: Catalog | None = None
     """By which names Spark's SQL finds the tables; by default they have none but their places."""
+    lineage: Lineage | None = None
+    """Where data catalogues hear of each run, as events of OpenLineage's; by default nowhere."""
     storage: StorageOptions = StorageOptions()
     """How object stores and HDFS are reached; a folder needs none of it. What is not given comes from the environment, as each cloud's own tools take it."""
     checkpoint: AnyPlace
@@ -190,7 +193,7 @@ class Settings(Group):
         name, decode = given.get("name"), given.get("decode") or {}
         if _reads_no_topics(given) and isinstance(decode, Mapping):
             # As which rows are handed on, with the types that their tables say, and what most files hold.
-            decode = {"format": "json", **decode}
+            decode = {"format": format_of(given["source"]), **decode}
             given = {**given, "decode": decode}
         if given.get("checkpoint") is None:
             given = {**given, "checkpoint": f"checkpoints/{name}"}
@@ -366,7 +369,9 @@ def _wrong_for(settings: Settings) -> Iterator[Wrong]:
         )
     if settings.source.delta is not None and decode.schema_per != "topic":
         yield ("decode", "schema_per"), "tables say what their columns are; leave it out"
-    if registry.url is None and registry.type == "confluent" and codec.registered:
+    brought = settings.source.files is not None and settings.source.files.brings_schemas
+    yield from wrong_schemas(settings.source.files, decode, registry)
+    if not brought and registry.url is None and registry.type == "confluent" and codec.registered:
         why = f"records in {decode.format} name their schema: write a registry's address, such as http://127.0.0.1:8081"
         yield ("registry", "url"), why
     if decode.key == "auto" and not codec.registered:

@@ -19,6 +19,7 @@ from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.storage.contract import Files
+from distributary.registry.base import SchemaRegistry
 
 T = TypeVar("T")
 
@@ -156,6 +157,10 @@ class Channels(Protocol):
 
     def columns(self, ends: Positions | None = None) -> str | None:
         """What records are made of before these ends, or now, as a StructType's JSON; None where only the records tell."""
+        ...
+
+    def schemas(self) -> SchemaRegistry | None:
+        """The schemas that records name, where the source has them itself; None where a registry has them, or records name none."""
         ...
 
     def records(

@@ -72,7 +72,8 @@ class PosixFiles:
 
     def reader(self, path: str, size: int) -> Any:
         """The file as Arrow reads parts of it."""
-        return pa.OSFile(self._at(path), "rb")
+        # Names may be no UTF-8, and Arrow takes those as bytes alone.
+        return pa.OSFile(os.fsencode(self._at(path)), "rb")
 
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         """Put a file here, in the place of what may be there."""
@@ -277,7 +278,7 @@ def _cleared(folder: str) -> Iterator[str]:
 
 
 def _opened(target: str) -> pa.NativeFile:
-    return pa.OSFile(target, "wb")
+    return pa.OSFile(os.fsencode(target), "wb")
 
 
 def _in_folder(begin: Callable[[str], _Begun], target: str) -> _Begun:

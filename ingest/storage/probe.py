@@ -25,21 +25,43 @@ def require_usable(files: Files) -> None:
         make_folder(Path(files.url))
 
 
+def was_silent(files: Files, tell: Callable[[str, float], None], stop: threading.Event) -> bool:
+    """Wait until a place that is only read answers; whether it did not at once, of which `tell` is told. Raises Stopped."""
+    return _waited_for([(files, _look)], tell, stop)
+
+
 def were_away(places: Iterable[Files], tell: Callable[[str, float], None], stop: threading.Event) -> bool:
     """Wait until each of these places takes a file; whether one did not at once, of which `tell` is told. Raises Stopped.
 
     Only for what looks like an outage: who is refused may be refused until somebody mends it.
     """
+    return _waited_for([(files, _ask) for files in places], tell, stop)
+
+
+def _waited_for(
+    places: Iterable[tuple[Files, Callable[[Files], None]]],
+    tell: Callable[[str, float], None],
+    stop: threading.Event,
+) -> bool:
     told: list[str] = []
 
     def note(reason: str, seconds: float) -> None:
         told.append(reason)
         tell(reason, seconds)
 
-    for files in places:
+    for files, ask in places:
         if files.remote:
-            until_answered(partial(answer_to, partial(_ask, files), stop), ConnectionError, note, stop)
+            until_answered(partial(answer_to, partial(ask, files), stop), ConnectionError, note, stop)
     return bool(told)
+
+
+def _look(files: Files) -> None:
+    try:
+        files.has_files()
+    except ConnectionError as error:
+        raise ConnectionError(f"{files.url} does not answer ({error})") from None
+    except OSError:
+        return
 
 
 def _ask(files: Files) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import TYPE_CHECKING
 
-from distributary.errors import CommitImpossible
+from deltalake.exceptions import DeltaError
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from distributary.errors import CommitImpossible, DistributaryError, PipelineError
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.storage.contract import Files
@@ -23,6 +27,19 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _log = logging.getLogger(__name__)
+
+# What a table that nobody can open may be met by: whether it is one, that table is asked itself.
+OF_ONE_TABLE = (
+    PipelineError,
+    DeltaError,
+    OSError,
+    Py4JJavaError,
+    PySparkException,
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+)
 
 
 def commit_tables(
@@ -89,6 +106,30 @@ def make_lasting(
         if one.table in gone:
             native.forget(one.place)
     return [one for one in commits if not gone.isdisjoint(part.table for part in one.parts)]
+
+
+def of_unreadable(
+    commits: Sequence[TableCommit],
+    error: Exception,
+    unreadable: Callable[[Iterable[str]], Mapping[str, str]],
+) -> CommitImpossible | None:
+    """The error of those tables that nobody can open any more, by what `unreadable` says, if by that a commit failed; None where it did by something else."""
+    if is_for_all(error):
+        return None
+    folders = {part.table: commit for commit in commits for part in commit.parts}
+    stuck = {
+        folders[folder].table: folders[folder].impossible(f"nobody can open it ({why})")
+        for folder, why in unreadable(folders).items()
+    }
+    return CommitImpossible("\n".join(map(str, stuck.values())), tuple(stuck)) if stuck else None
+
+
+def is_for_all(error: Exception) -> bool:
+    """Whether an error that a table was met with is not of that table alone: the place of all does not answer, or the run is to end."""
+    if isinstance(error, CommitImpossible):
+        return False
+    ends = isinstance(error, DistributaryError) and (error.fatal or not isinstance(error, PipelineError))
+    return ends or isinstance(error, (ConnectionError, TimeoutError))
 
 
 class _Worker:

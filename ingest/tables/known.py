@@ -388,7 +388,8 @@ class TableBook:
     def _newest_by_spark(self, place: Files, app_id: str, error: DeltaError) -> int | None:
         unknown = PipelineError(
             f"table {place}: nobody can tell its newest batch ({without_logins(str(error))}); it is tried again. If that stays so, have "
-            "whoever altered the table take it back; or move its folder away, run again, and let `distributary resolve` decide about it"
+            "whoever altered the table take it back; or move its folder away, run again, and let `distributary resolve` decide about it; or have "
+            "the others go on without it (`policies.stuck_table: park`)"
         )
         if self._spark is None:
             raise unknown from error
@@ -418,6 +419,12 @@ class TableBook:
     def changed(self, folder: str) -> None:
         """Take note of a table that was just changed, which is looked at again when it is asked for."""
         self._native.forget(self.place(folder))
+
+    def require_readable(self, folder: str) -> None:
+        """Open a table, whatever is known of it and whether it is parked or not. Raises whatever keeps one from that."""
+        self.changed(folder)
+        if self.root.remote or has_log(self.place(folder)):
+            self._look(folder)
 
     def _look(self, folder: str) -> TableState | None:
         place = self.place(folder)

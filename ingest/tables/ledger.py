@@ -236,19 +236,31 @@ def late_file(
 
     `schema` has the table's as of then: an earlier version may have decided it.
 
-    One that is there already stays as it is, where files are there whole or not at all: the table may have it by now, of another run
-    or version, and whoever stood still meanwhile would put others in the place of its bytes.
+    One that is there already, whole, stays as it is: the table may have it by now, of another run or version, and whoever stood still
+    meanwhile would put others in the place of its bytes, with another size than the table's log says.
     """
     instants = {one.name: datetime.fromisoformat(row[one.name]) for one in schema if one.type == _INSTANT}
-    data, text = _encoded([{**row, **instants, **counts}], schema)
+    data, _ = _encoded([{**row, **instants, **counts}], schema)
     files, path = files_at(root), f"{BATCHES_TABLE}/{name}"
-    if not files.remote:
-        # Who stood still may find it in the table by now, where it is to be empty for nobody, not even while it is written once more.
-        files.put(path, data, named_later=files.info(path) is None)
-    elif not files.put_new(path, data):
-        data = pa.py_buffer(files.read(path))
-        text = _statistics(pq.read_metadata(pa.BufferReader(data)), schema)
+    files.make_folder(BATCHES_TABLE)
+    mine = (files.remote or files.info(path) is None) and files.put_new(path, data, durable=files.remote)
+    if not mine:
+        found = pa.py_buffer(files.read(path))
+        data = found if files.remote or _is_whole(found, row) else data
+        if not files.remote:
+            # As it is, if it was whole: a disk that did not take it says so once. In a store it is there whole or not at all.
+            files.put(path, data)
+    text = _statistics(pq.read_metadata(pa.BufferReader(data)), schema)
     return DataFile(BATCHES_TABLE, name, 1, data.size, text)
+
+
+def _is_whole(data: pa.Buffer, row: Mapping[str, Any]) -> bool:
+    """Whether a file is this row's of the ledger from its first bytes to its last, as it is not where the power failed."""
+    try:
+        (found,) = pq.read_table(pa.BufferReader(data)).to_pylist()
+    except (ValueError, OSError):
+        return False
+    return all(found.get(name) == row[name] for name in ("generation", "batch_id"))
 
 
 def _plain(row: BatchRow) -> dict[str, Any]:

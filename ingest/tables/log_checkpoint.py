@@ -11,7 +11,7 @@ import logging
 import re
 import threading
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass
@@ -42,6 +42,9 @@ _LEAST_SECONDS = 3_600.0
 
 # A clock would have to go ahead as often within the time that a log is kept for to take young versions away.
 _STEPS = 8
+
+# What a log's checkpoints may take together: this many times the newest one, or this many bytes.
+_CHECKPOINTS, _CHECKPOINT_BYTES = 2.5, 16 * 2**20
 
 # A version, what of it that is, and the file.
 _LogFile = tuple[int, str, Info]
@@ -128,7 +131,7 @@ class LogCheckpoints:
             last = last_checkpoint(committed.place)
             if is_due(committed, last):
                 _write(committed, last)
-                clean_up(committed)
+            clean_up(committed)
         except (DeltaError, OSError, ValueError) as error:
             _log.warning(
                 "table %s: no checkpoint was written (%s); the next one will do",
@@ -161,22 +164,45 @@ def clean_up(committed: Committed) -> int:
     By the rules of https://github.com/delta-io/delta/blob/master/PROTOCOL.md#metadata-cleanup: all before the newest
     checkpoint that is not newer than the newest commit which is older than the table's `delta.logRetentionDuration`. How old one is the
     log says itself, by the steps from each of its files to the next: no clock that is ahead for as long as it likes makes young ones old.
+
+    And checkpoints behind that one, where there are more than a log should carry: versions since are read by their entries.
     """
     place, properties = committed.place, committed.properties
     kept = retention_seconds(properties)
     if kept is None or properties.get("delta.enableExpiredLogCleanup", "true").lower() != "true":
         return 0
-    bound, old = 0, list[tuple[int, str]]()
-    for version, kind, info in _older(_named(place), committed.version, max(kept, _LEAST_SECONDS) * 1000):
-        old.append((version, info.path))
-        if kind == "checkpoint.parquet" and (place.remote or is_whole(place, info.path)):
-            bound = version
-    garbage = [path for version, path in old if version < bound]
+    there = list(_named(place))
+    old = _older(there, committed.version, max(kept, _LEAST_SECONDS) * 1000)
+    bound = max((version for version, _ in _checkpoints(place, old)), default=0)
+    garbage = [info.path for version, _, info in old if version < bound]
+    garbage += _too_many(place, there, bound, committed.version)
     place.delete(garbage)
     return len(garbage)
 
 
-def _older(files: Iterable[_LogFile], newest: int, kept: float) -> list[_LogFile]:
+def _checkpoints(place: Files, files: Iterable[_LogFile]) -> Iterator[tuple[int, Info]]:
+    for version, kind, info in files:
+        if kind == "checkpoint.parquet" and (place.remote or is_whole(place, info.path)):
+            yield version, info
+
+
+def _too_many(place: Files, files: Sequence[_LogFile], bound: int, newest: int) -> Iterator[str]:
+    """Checkpoints that make a log several times what it needs, from the oldest on: times travelled to are mostly recent.
+
+    The one that the oldest readable version stands on stays, as does the one that readers may have come upon within the last hour.
+    """
+    found = [(version, info) for version, info in _checkpoints(place, files) if bound <= version <= newest]
+    hour_old = _older(files, newest, _LEAST_SECONDS * 1000)
+    seen = max((version for version, _ in _checkpoints(place, hour_old)), default=0)
+    held = sum(info.size for _, info in found)
+    for version, info in found[1:]:
+        if version >= seen or held <= max(_CHECKPOINTS * found[-1][1].size, _CHECKPOINT_BYTES):
+            return
+        held -= info.size
+        yield info.path
+
+
+def _older(files: Sequence[_LogFile], newest: int, kept: float) -> list[_LogFile]:
     """The first files of a log that are as old as this, in milliseconds, as seen from its newest version; none where that is not there.
 
     Where a clock is ahead, all that was written before would be old at once. So a long step to the next file counts for an eighth of that

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 from deltalake.exceptions import TableNotFoundError
 
-from distributary.errors import PipelineError
+from distributary.errors import CheckpointMismatch, PipelineError
 from distributary.ingest.columns.clustering import sources
 from distributary.ingest.columns.differences import differences
 from distributary.ingest.history.merging import History
@@ -105,6 +105,8 @@ class NativeCommits:
         self._files = KnownFiles(entry_tag)
         self._merged: dict[str, tuple[str, int, MergeCounts | None]] = {}
         self._app_of: Callable[[str], str | None] = lambda _: None
+        # The newest transaction that each table had of an application, as far as it was committed, or found, here.
+        self._had: dict[tuple[str, str], int] = {}
 
     def expect(self, app_of: Callable[[str], str | None]) -> None:
         """Take note of whose commits will be made, by a table's URL: what he committed last is asked for where a table is opened."""
@@ -122,12 +124,14 @@ class NativeCommits:
         """Makes the files part of the table under the transaction (app_id, batch_id); False when it was in already.
 
         The entry is the version after the one that was checked, so a rival in between makes the attempt start again,
-        checks included. Raises CommitImpossible where repeating can never help, TableAhead where another log has filled the table.
+        checks included. Raises CommitImpossible where repeating can never help, TableAhead where another log has filled the table, and
+        CheckpointMismatch where it was put back from an older copy.
         """
         attempts: Attempts | None = None
         for _ in range(_ATTEMPTS):
             began = clocks()
             seen, newest = self._newest(one.place, self._checked(one), one.app_id)
+            self._require_not_put_back(one, newest)
             if one.is_in(newest, seen.state.version) or one.is_forgotten(
                 seen.state.properties, seen.state.version
             ):
@@ -165,6 +169,20 @@ class NativeCommits:
         raise PipelineError(
             f"table {one.place}, batch {one.batch_id}: {_ATTEMPTS} times another writer was first; it is tried again"
         )
+
+    def _require_not_put_back(self, one: TableCommit, newest: int | None) -> None:
+        """Raises CheckpointMismatch where a table had a later batch than its newest one by now; one that was made anew has none.
+
+        Not for that batch itself, which comes again where another writer's entry took the place of its own.
+        """
+        before = self._had.get((one.place.url, one.app_id))
+        if newest is not None and before is not None and newest < before < one.batch_id:
+            raise CheckpointMismatch(
+                f"table {one.place} had batch {before} in this run, and has batch {newest} as its newest one now: it was put back from an older "
+                "copy, and what came in between would be missing. Restore the newest copy of it, and run again"
+            )
+        if newest is not None:
+            self._had[one.place.url, one.app_id] = newest
 
     def merged(self, one: TableCommit) -> MergeCounts | None:
         """What became of the rows that a commit which is in its table merged, as its entry says; None where nobody can tell any more."""
@@ -300,7 +318,7 @@ class NativeCommits:
 
     def _advance(self, seen: _Seen, one: TableCommit, actions: Sequence[Mapping[str, Any]]) -> None:
         seen.state = replace(seen.state, version=seen.state.version + 1)
-        seen.own[one.app_id] = one.batch_id
+        seen.own[one.app_id] = self._had[one.place.url, one.app_id] = one.batch_id
         seen.before = seen.entry
         seen.entry = tag_of(actions) if one.place.remote else entry_tag(one.place, seen.state.version)
         seen.at = time.monotonic()

@@ -27,6 +27,7 @@ from distributary.ingest.upkeep import ledger_days
 from distributary.ingest.upkeep.compaction import ATTEMPTS, NO_HOOKS, said, sync
 from distributary.ingest.upkeep.ledger_days import Bounds, Row, Span
 from distributary.ingest.upkeep.light_rows import LightRows
+from distributary.ingest.upkeep.replayed import begun_before, replays_before
 from distributary.ingest.upkeep.undecided import Undecided
 
 # A start may come back to the newest batch of a generation, and to the one before it.
@@ -88,7 +89,8 @@ def keep_record(root: Files, mine: Pipeline, keep: Keep, now: int, *, dry_run: b
     try:
         for generation, rows in sorted(_generations(root, mine.name).items()):
             done = round_.kept(done, generation, rows)
-    except (DeltaError, OSError, ValueError, KeyError, pa.ArrowException) as error:
+        done = replace(done, quarantined=done.quarantined + round_.refused_again())
+    except (DeltaError, OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         done = replace(done, failed=said(error))
     return done
 
@@ -168,20 +170,39 @@ class _Round:
         through = _number(batches.rows[sum(old) - 1]) if any(old) else None
         if through is None or not has_log(place):
             return 0
+        mine = (dataset.field("generation") == batches.generation) & (dataset.field("batch_id") <= through)
+        return self._deleted(place, mine, f"generation = '{batches.generation}' AND batch_id <= {through}")
+
+    def refused_again(self) -> int:
+        """How many rows of the quarantine were deleted that replays had put there, which no batch of the ledger tells of, or would be.
+
+        Raises OSError, and ValueError, KeyError or TypeError where what is told of replays cannot be read.
+        """
+        place, before = (
+            self.root.below(QUARANTINE_TABLE),
+            Bounds.of(self.now, None, self.keep.quarantine_days).purged,
+        )
+        if before is None or not has_log(place) or not (replays := replays_before(self.root, before)):
+            return 0
+        field, handle = dataset.field("generation"), opened(place)
+        if "pipeline" not in handle.schema().to_arrow().names:
+            return 0
+        mine = field.isin(replays) & (dataset.field("pipeline") == self.mine.name)
+        there = _table(handle, mine, ["generation"])["generation"].unique().to_pylist()
+        old = [one for one in sorted(begun_before(self.root, there, before)) if _ID.fullmatch(one)]
+        told = ", ".join(f"'{one}'" for one in old)
+        return self._deleted(place, field.isin(old), f"generation IN ({told})") if old else 0
+
+    def _deleted(self, place: Files, mine: dataset.Expression, condition: str) -> int:
+        """How many rows of a table meet a condition, which are deleted unless it is a dry run."""
         for attempt in range(ATTEMPTS):
             handle = opened(place)
-            mine = (dataset.field("generation") == batches.generation) & (
-                dataset.field("batch_id") <= through
-            )
             found = handle.to_pyarrow_dataset(filesystem=table_folder(handle)).count_rows(filter=mine)
             if self.dry_run or not found:
                 return int(found)
             version = handle.version()
             try:
-                handle.delete(
-                    f"generation = '{batches.generation}' AND batch_id <= {through}",
-                    post_commithook_properties=NO_HOOKS,
-                )
+                handle.delete(condition, post_commithook_properties=NO_HOOKS)
             except CommitFailedError:
                 if attempt + 1 == ATTEMPTS:
                     raise

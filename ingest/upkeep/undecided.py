@@ -12,6 +12,7 @@ from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.commit_log.entries import NONE, Owner
 from distributary.ingest.merge import vectors
 from distributary.ingest.parquet import data_file
+from distributary.ingest.upkeep.replayed import under_way
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class Undecided:
     A file carries the number of the entry that is to name it. Of numbers that are settled all is decided: such a file is in its table,
     was in it, waits for a parked table, or never comes in.
 
-    settled    up to which number, by the mark that a generation's files carry
+    settled    up to which number, by the mark that a generation's files carry, or those of a replay that is not done
     unreached  why nobody can tell it of a generation, by its mark
     parked     how many batches wait for a table, by its folder
     """
@@ -80,6 +81,8 @@ def undecided(own: Checkpoint, owners: Iterable[Owner], at: Callable[[str], Chec
                 unreached[mark] = f"the log of {owner} cannot be reached from here"
                 continue
             so_far = checkpoint.log.state().so_far
+            # Of one that is decided the files come in whenever somebody says so, however long that takes.
+            settled |= {data_file.generation_mark(replay): NONE for replay in under_way(checkpoint.files)}
         except (OSError, ValueError, ConfigError, CheckpointMismatch) as error:
             unreached[mark] = f"the log of {owner} cannot be read ({error})"
             continue

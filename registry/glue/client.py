@@ -35,9 +35,13 @@ _REFUSED = {
 _BUSY = {
     "ConcurrentModificationException",
     "RequestLimitExceeded",
+    "Throttling",
     "ThrottlingException",
     "TooManyRequestsException",
 }
+
+# Whatever is called so, it says nothing of what was asked for.
+_BUSY_STATUS = 429
 
 # Names of botocore's own errors, for what keeps a question from being asked at all.
 _NO_SETTING = {
@@ -140,13 +144,18 @@ def translated(error: Exception, what: str, where: str) -> DistributaryError:
         )
     if code == "EntityNotFoundException":
         return SchemaNotFound(f"the {where} does not know {what}")
-    if code in _BUSY:
+    if code in _BUSY or _status(response) == _BUSY_STATUS:
         return RegistryBusy(f"the {where} has too much to do, asked for {what} ({code})")
     if code:
         return RegistryFault(f"the {where} fails at {what} ({code})")
     return RegistryUnavailable(
         f"the {where} does not answer, asked for {what} ({name}); check registry.glue and the network"
     )
+
+
+def _status(response: Any) -> Any:
+    told = response.get("ResponseMetadata") if isinstance(response, dict) else None
+    return told.get("HTTPStatusCode") if isinstance(told, dict) else None
 
 
 def refused(error: Exception, what: str) -> BadSchema | None:

@@ -24,10 +24,10 @@ class Cursor:
 
     __slots__ = ("_at", "_data", "_depth", "_empty", "_size")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, at: int = 0) -> None:
         self._data = data
         self._size = len(data)
-        self._at = 0
+        self._at = at
         self._depth = 0
         self._empty = 0
 
@@ -59,6 +59,17 @@ class Cursor:
             raise refused(reasons.MALFORMED)
         self._at = at + count
         return self._data[at : at + count]
+
+    @property
+    def at(self) -> int:
+        """How many bytes were read, or passed over."""
+        return self._at
+
+    def skip(self, count: int) -> None:
+        """Pass over so many bytes. Raises Undecodable."""
+        if count < 0 or count > self._size - self._at:
+            raise refused(reasons.MALFORMED)
+        self._at += count
 
     def block(self, smallest: int) -> int:
         """How many items the next block of an array or map has; 0 ends it.

@@ -74,7 +74,7 @@ class ArrowDecoder:
     def batch(self, payloads: pa.BinaryArray) -> pa.RecordBatch:
         """All payloads as rows. Raises whatever polars-avro does, or Suspect, if a single one is not right."""
         nonce = os.urandom(NONCE_SIZE)
-        raw = _read(container(self._head, payloads, nonce), len(payloads))
+        raw = read_container(container(self._head, payloads, nonce), len(payloads))
         *fields, nonces = raw.columns
         if raw.num_rows != len(payloads) or _fixed_bytes(nonces).tobytes() != nonce * len(payloads):
             raise Suspect
@@ -82,7 +82,8 @@ class ArrowDecoder:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
-def _read(file: bytes, rows: int) -> pa.RecordBatch:
+def read_container(file: bytes, rows: int) -> pa.RecordBatch:
+    """The rows of a container with so many, at least one. Raises whatever polars-avro does; it may leave bytes unread."""
     # The reader closes what it opened while its own error is set. Nothing of Python may run there, as a context manager of
     # ours would: from 3.12 on that may collect garbage, and whoever listens to that is blamed for the reader's error.
     opened = partial(io.BytesIO, file)
@@ -222,8 +223,12 @@ def container(head: bytes, bodies: pa.BinaryArray, after_each: bytes) -> bytes:
     _, offsets, data = joined.buffers()
     first, last = joined.offset, joined.offset + len(joined)
     edges = memoryview(offsets).cast("i")
-    block = memoryview(data)[edges[first] : edges[last]]
-    return b"".join((head, _long(len(joined)), _long(len(block)), block, _SYNC))
+    return one_block(head, len(joined), memoryview(data)[edges[first] : edges[last]])
+
+
+def one_block(head: bytes, count: int, block: bytes | memoryview) -> bytes:
+    """A container of one block, which has so many records."""
+    return b"".join((head, _long(count), _long(len(block)), block, _SYNC))
 
 
 def _bytes(raw: bytes) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from distributary.codecs.types.spark_struct import struct_json
 from distributary.errors import CheckpointMismatch, ConfigError, SetupError
 from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.inputs.delta.rows import no_records, records_of
-from distributary.ingest.inputs.delta.versions import CHANGE, TableLog, gone
+from distributary.ingest.inputs.delta.versions import CHANGE, DELETED, RowsFile, TableLog, gone
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.merge.columns import at_once
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
@@ -130,9 +131,10 @@ class Tables:
             self.layout(topic, None if ends is None else ends[topic][0])
             for topic in (self.logs if ends is None else ends)
         ]
-        return struct_json(
-            pa.unify_schemas([_named_by_text(one) for one in layouts], promote_options="permissive")
-        )
+        return struct_json(reduce(_and_columns_of, map(_named_by_text, layouts)))
+
+    def schemas(self) -> None:
+        """Rows name none."""
 
     def layout(self, topic: str, end: int | None = None) -> pa.Schema:
         """A table's columns, as of before this offset, or of now."""
@@ -191,7 +193,20 @@ class TableRecords(ByRanges):
         ):
             if info is None:
                 raise gone(log.place, file.name)
-        return records_of(self.spark, topic, log.place, files, self.tables.layout(topic, ends[1]), ends)
+        # What a version takes away has the columns of before it, which another one of the same name may have replaced.
+        others = [version for version in range(first, behind) if log.has_columns_of_its_own(version)]
+        by_columns: dict[int, list[RowsFile]] = {behind: []}
+        for file in files:
+            is_older = file.change == DELETED and file.version > log.first()
+            later = bisect_right(others, file.version - is_older)
+            by_columns.setdefault([*others, behind][later], []).append(file)
+        frames = [
+            records_of(
+                self.spark, topic, log.place, some, self.tables.layout(topic, version << VERSION_BITS), ends
+            )
+            for version, some in by_columns.items()
+        ]
+        return reduce(DataFrame.unionAll, frames)
 
     def next_range(self, read: Positions, ends: Positions, most: int) -> Offsets:
         """Whole versions of each table, about so many rows together, and one version at the least."""
@@ -208,7 +223,7 @@ class TableRecords(ByRanges):
         while at < end:
             version = at >> VERSION_BITS
             rows += log.rows(version)
-            if rows > most and at > begin:
+            if at > begin and (rows > most or log.has_columns_of_its_own(version)):
                 break
             at = min(end, (version + 1) << VERSION_BITS)
         return at
@@ -241,6 +256,17 @@ def _told(place: Files) -> Iterator[None]:
     except DeltaError as error:
         why = " ".join(str(error).split())
         raise CheckpointMismatch(f"{place} cannot be read as it was at a version: {why}") from None
+
+
+def _and_columns_of(first: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """The columns of both, wide enough for either where there is such a type, and else as the first has them."""
+    for column in other:
+        try:
+            first = pa.unify_schemas([first, pa.schema([column])], promote_options="permissive")
+        except pa.ArrowTypeError:
+            # What does not fit goes where values of other types go.
+            continue
+    return first
 
 
 def _named_by_text(schema: pa.Schema) -> pa.Schema:

@@ -85,18 +85,20 @@ def _rows(
     place: Files, file: RowsFile, columns: pa.Schema, ends: tuple[int, int]
 ) -> Iterator[pa.RecordBatch]:
     sized = {"size": _size(place, file), **file.add}
-    # Those that are marked behind the version, too: only what came between is read.
+    # Those that are marked on the other side, too: only what came between is read.
     later = _marked(place, file.after)
     for opened, marked in opened_in(place, [(file.name, sized)]):
         for number, first, count in opened.groups():
-            table = opened.table(number, columns)
-            if file.change:
-                at = columns.get_field_index(CHANGE)
-                table = table.set_column(at, columns.field(at), pa.repeat(pa.scalar(file.change), count))
             there = alive(marked, first, count)
             if file.after is not None:
                 there = np.setdiff1d(there, alive(later, first, count), assume_unique=True)
             kept = _within(there, file.offset + first, ends)
+            if not len(kept):
+                continue
+            table = opened.table(number, columns)
+            if file.change:
+                at = columns.get_field_index(CHANGE)
+                table = table.set_column(at, columns.field(at), pa.repeat(pa.scalar(file.change), count))
             if file.change == TOLD_WITHIN:
                 kept = _but_before(table, kept)
             for begin in range(0, len(kept), _AT_ONCE):

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.log_paths import LOG, entry_version
+from distributary.ingest.merge import live_files
 from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.settings.source.delta import VERSION_BITS
@@ -31,7 +32,8 @@ BEFORE = "update_preimage"
 TOLD_WITHIN = ""
 """Of a file that says by a column what became of each row."""
 
-_ENTRIES_KEPT = 4096
+# Of what entries name: one that has ten thousand files weighs as much as ten thousand that have one.
+_ACTIONS_KEPT = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class RowsFile:
     offset   that of its first row
     rows     how many it has, marked ones among them
     millis   when the version was committed, in milliseconds since the epoch
-    after    of a file some of whose rows the version marks as gone, the action that says which are by then: those rows alone count
+    after    of a file whose marks the version changes, the action that says which rows have them on the other side: only rows that differ count
     change   what became of all of its rows, or that a column says it; None where only what is added is read
     """
 
@@ -54,6 +56,11 @@ class RowsFile:
     millis: int
     change: str | None = None
     after: Action | None = None
+
+    @property
+    def version(self) -> int:
+        """The version that brings its rows."""
+        return self.offset >> VERSION_BITS
 
 
 # A file's name, the action by which it is read, what became of its rows, and the action behind it.
@@ -94,15 +101,20 @@ class TableLog:
             at += rows
         return found
 
+    def has_columns_of_its_own(self, version: int) -> bool:
+        """Whether a version says anew what the table's columns are, so that files of before may have others."""
+        return any("metaData" in action for action in self._entry(version))
+
     def rows(self, version: int) -> int:
         """How many rows a version brings."""
         return sum(file.rows for file in self.files(version))
 
     def _entry(self, version: int) -> tuple[Action, ...]:
         if version not in self._read:
-            if len(self._read) >= _ENTRIES_KEPT:
+            found = _entry_of(self.place, version)
+            if sum(map(len, self._read.values())) + len(found) > _ACTIONS_KEPT:
                 self._read.clear()
-            self._read[version] = _entry_of(self.place, version)
+            self._read[version] = found
         return self._read[version]
 
     def _told(self, version: int, actions: Sequence[Action]) -> Iterator[_Told]:
@@ -116,10 +128,29 @@ class TableLog:
             yield from ((unquote(cdc["path"]), cdc, TOLD_WITHIN, None) for cdc in feed)
         else:
             # First what is gone, as what came may be of the same keys.
-            for gone_file in removes:
+            marked = list[tuple[Action, Action]]()
+            for gone_file in self._with_partitions(version, removes):
                 after = adds.pop(gone_file["path"], None)
+                marked += [] if after is None else [(gone_file, after)]
                 yield unquote(gone_file["path"]), gone_file, DELETED, after
             yield from ((unquote(path), add, INSERTED, None) for path, add in adds.items())
+            # A table that was put back has rows again that were marked as gone.
+            for before, after in marked:
+                if before.get("deletionVector") is not None:
+                    yield unquote(after["path"]), after, INSERTED, before
+
+    def _with_partitions(self, version: int, removes: Sequence[Action]) -> Iterator[Action]:
+        """What is removed, with the values of its partition, which a writer may leave out: the table had them when the file came."""
+        lacking = [one for one in removes if "partitionValues" not in one]
+        try:
+            live = dict(live_files.read(self.place, version - 1)) if lacking else {}
+        except FileNotFoundError:
+            raise CheckpointMismatch(
+                f"version {version} of {self.place} takes files away without saying of which partition they are, and the log of before is gone"
+            ) from None
+        for one in removes:
+            add = live.get(unquote(one["path"]))
+            yield one if add is None or one not in lacking else {**add, **one}
 
     def _require_appended(self, version: int, adds: Iterable[Action], removes: Sequence[Action]) -> None:
         if removes or any("deletionVector" in add for add in adds):

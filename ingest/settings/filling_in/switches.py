@@ -25,6 +25,7 @@ PLACES: Mapping[Keys, str | None] = {
     ("catalog", "metastore"): "metastore",
     ("derive", "sink", "files", "path"): None,
     ("source", "files", "archive_to"): None,
+    ("lineage", "file"): None,
 }
 """Where a pipeline writes, each with where that is by default: a trial does it elsewhere."""
 
@@ -63,6 +64,8 @@ NAMES: tuple[Keys, ...] = (
     ("catalog", "name"),
     ("policies", "no_entity", "table"),
     ("bronze", "table"),
+    ("lineage", "url"),
+    ("lineage", "namespace"),
     *SENT_TO,
 )
 """What is no place, and may be called by `{name}`, `{env}` or `{topic}` too."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
+from distributary.codecs.containers.base import decoded_as, load_container
 from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.storage.place import Place
 from distributary.values import Bytes, Group, Name, Seconds, Wrong
@@ -28,8 +29,8 @@ class FilesSource(Group):
     """The folder: a path, or a URL as for `sink.root`. Files in folders below it count, too; those whose names, or whose folders' names, begin with a dot or `_` do not, nor do empty ones."""
     name: Annotated[str, AfterValidator(_checked_name)] | None = None
     """What the files are called as a topic, and their register beside the tables; by default as the folder."""
-    format: Literal["lines", "text", "documents"] = "lines"
-    """What a record is: `lines`, a line as it stands, blank ones left out, as of JSON Lines; `text`, a line as the JSON object `{"value": "..."}`; `documents`, a JSON document that may be on several lines, or each element where it is an array. Files called `.gz` or `.zst` are decompressed."""
+    format: Literal["lines", "text", "documents", "avro", "parquet"] = "lines"
+    """What a record is: `lines`, a line as it stands, blank ones left out, as of JSON Lines; `text`, a line as the JSON object `{"value": "..."}`; `documents`, a JSON document that may be on several lines, or each element where it is an array; `avro`, a record of an Avro container, by the schema that the file was written with; `parquet`, a row of a Parquet file, with the types of its columns. Files called `.gz` or `.zst` are decompressed, but for those two, which compress by themselves."""
     glob: Name | None = None
     """Which files are taken, by their paths below the folder: `*` and `?` are within a name, `**/` is any folders. A pattern without a slash is held against the name alone. All, unless given."""
     ignore_older_than: Seconds | None = None
@@ -54,6 +55,12 @@ class FilesSource(Group):
         """What the files are called as a topic."""
         return self.name or _as_name(str(self.path))
 
+    @property
+    def brings_schemas(self) -> bool:
+        """Whether each record names the schema that its file was written with."""
+        container = load_container(self.format)
+        return container is not None and container.registered
+
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
         if self.archive_to is not None and self.archive_to.overlaps(self.path):
@@ -72,6 +79,28 @@ def wrong_bounds_of_files(source: Any) -> Iterator[Wrong]:
         yield ("starting_offsets",), why
     if source.until is not None:
         yield ("until",), "files have no such end; leave it out"
+
+
+def format_of(source: object) -> str:
+    """The codec, by name, of a source that reads no topics and for which the settings name none."""
+    files = source.get("files") if isinstance(source, Mapping) else getattr(source, "files", None)
+    kind = files.get("format") if isinstance(files, Mapping) else getattr(files, "format", None)
+    return decoded_as(str(kind))
+
+
+def wrong_schemas(chosen: FilesSource | None, decode: Any, registry: Any) -> Iterator[Wrong]:
+    """What is said of schemas where files say themselves what their records are made of."""
+    container = None if chosen is None else load_container(chosen.format)
+    if chosen is None or container is None:
+        return
+    if decode.format != container.decoded_as or decode.wire != "confluent":
+        why = f"what is in {chosen.format} files is decoded as {container.decoded_as}; leave it out"
+        yield ("decode", "format"), why
+    if container.registered and registry.url is not None:
+        yield ("registry", "url"), "the files have the schemas that they were written with; leave it out"
+    for name, plain in (("schema_per", "topic"), ("envelope", None)):
+        if not container.registered and getattr(decode, name) != plain:
+            yield ("decode", name), "the files say what their columns are; leave it out"
 
 
 def wrong_places(chosen: FilesSource | None, writes: Mapping[str, Place]) -> Iterator[Wrong]:

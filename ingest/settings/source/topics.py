@@ -61,14 +61,14 @@ def wrong_partitions(topics: Sequence[str], partitions: Collection[str]) -> Iter
 
 
 # What the sources that are not Kafka's have read, by their settings.
-_READ = {"delta": "tables", "files": "files"}
+_READ = {"delta": "tables", "files": "files", "kinesis": "a stream"}
 
 
 def wrong_beside(setting: str, given: Collection[str]) -> Iterator[Wrong]:
-    """What is given of another source beside the one that has tables, or files, read."""
-    for name in ("kafka", "topics", "preset", "partitions", "delta", "files"):
+    """What is given of another source beside the one that has tables, files or a stream read."""
+    for name in ("kafka", "topics", "preset", "partitions", *_READ):
         if name != setting and name in given:
-            whose = "another source's" if name in ("delta", "files") else "Kafka's"
+            whose = "another source's" if name in _READ else "Kafka's"
             yield (
                 (name,),
                 f"source.{setting} has {_READ[setting]} read, and this is {whose}; keep one of the two",

@@ -8,8 +8,10 @@ import shutil
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 from tests.ingest.batch.test_runner import stopped
 from tests.ingest.batch.test_standing_still import query, records
 from tests.ingest.kafka_records import TOPIC, Sent
@@ -19,9 +21,11 @@ from tests.ingest.queries import GOLF, QUEST, Query
 from distributary import files
 from distributary.errors import CommitImpossible, PolicyStopped
 from distributary.ingest.batch.finish import Finisher
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE, RESOLVED_TABLE
+from distributary.ingest.quarantine.resolved import RESOLVED_SCHEMA
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables import change
+from distributary.ingest.tables.change import create
 
 # A file that was being written when the power failed is closed by whoever comes by.
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -215,3 +219,16 @@ def test_what_a_finished_batch_is_of_is_all_safe(tmp_path: Path) -> None:
         run(tmp_path, 2, random.Random(0))
     # What was set aside is read once.
     assert {path for path in disk.unsafe() if "aside" not in path.parts} == set()
+
+
+def test_what_tells_of_replays_can_be_read_again_though_the_power_failed_amid_one(tmp_path: Path) -> None:
+    begun(tmp_path)
+    told = tmp_path / "lake" / RESOLVED_TABLE
+    assert create(told, RESOLVED_SCHEMA, {}) is not None
+    write_deltalake(told, pa.Table.from_pylist([{"batch_id": 3}], RESOLVED_SCHEMA), mode="append")
+    path = newest(tmp_path, RESOLVED_TABLE)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(DeltaError):
+        DeltaTable(told)
+    run(tmp_path, 1, random.Random(0))
+    assert DeltaTable(told).to_pyarrow_table().num_rows == 0, "the replay comes again"

@@ -38,7 +38,10 @@ def test_a_table_for_each_entity_is_of_its_own_table() -> None:
 @pytest.mark.parametrize(
     ("derive", "why"),
     [
-        ([{"table": "a", "inputs": ["silver_chess_events"]}], "write one of aggregate, sql and python"),
+        (
+            [{"table": "a", "inputs": ["silver_chess_events"]}],
+            "write one of aggregate, sql, python and stream",
+        ),
         ([{"table": "a", "sql": "SELECT 1 AS one"}], "write the tables that it is made of"),
         ([{**PLAYERS, "table": "silver_{entity}_events"}], "an entity's table could have this name too"),
         ([{**PLAYERS, "table": "quarantine"}], "this name is kept"),

@@ -46,13 +46,22 @@ class Bench:
         (done,) = self.derive_all(rule, entities=[] if entity is None else [entity], whole=whole)
         return done
 
+    def derive_with(self, rule: Mapping[str, Any], *tables: str) -> Refreshed:
+        """Of several tables."""
+        (done,) = self.derive_all(rule, entities=[], tables=tables)
+        return done
+
     def derive_all(
-        self, *rules: Mapping[str, Any], entities: Iterable[str], whole: bool = False
+        self,
+        *rules: Mapping[str, Any],
+        entities: Iterable[str],
+        whole: bool = False,
+        tables: Iterable[str] = ("t",),
     ) -> list[Refreshed]:
         files = open_files(Place.parse(str(self.root)))
         there = Entities(dict.fromkeys(entities, "t"), folds=False)
         every = instances([Derived.model_validate(rule) for rule in rules], there)
-        versions = {"t": newest_version(files.below("t")) or 0}
+        versions = {name: newest_version(files.below(name)) or 0 for name in tables}
         with closing(LogCheckpoints()) as checkpoints:
             round_ = _Round(files, self._spark, every, versions, {OWNER: "games"}, checkpoints, whole)
             return [round_.refresh(one) for one in every]

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
-from distributary.errors import CheckpointMismatch, TablesOfAnotherRun
+from distributary.errors import CheckpointMismatch, CommitImpossible, ConfigError, TablesOfAnotherRun
+from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.producer_sim.verify.comparison import verify
 
 # Its commands are for a folder; a store's own copies are its users'.
@@ -79,3 +80,24 @@ def test_one_of_both_alone_is_refused_and_the_tables_are_enough_to_go_on(kit: Pi
     kit.configured(confirm_dead=re.findall(r'"([0-9a-f]{32})"', str(refused.value)))
     kit.run()
     kit.assert_clean()
+
+
+@pytest.mark.heavy
+def test_one_table_of_a_backup_alone_is_named_and_goes_without_only_by_the_users_word(
+    kit: PipelineKit,
+) -> None:
+    ran_on(kit)
+    table = kit.folder_of(0)
+    shutil.rmtree(kit.root / table)
+    shutil.copytree(kit.folder / "backup" / "lake" / table, kit.root / table)
+    with pytest.raises(CommitImpossible, match=rf"{table} has batch \d+ as its newest one.*put back from an"):
+        kit.run()
+    (stuck,) = stuck_tables(kit.settings)
+    assert stuck.table == table
+    with pytest.raises(ConfigError, match="Restore its newest copy, or go on without"):
+        resolve(kit.settings, table, "recreate")
+    assert "distributary resolve games.yaml silver_chess_events --skip" in PAGE.read_text(encoding="utf-8")
+    resolve(kit.settings, table, "skip")
+    kit.simulate(2, games=4)
+    kit.run()
+    assert {one.kind for one in verify(kit.settings).differences} == {"ledger_rows"}

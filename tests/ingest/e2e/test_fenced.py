@@ -20,11 +20,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 
 @contextmanager
-def stopped(kit: PipelineKit, failpoint: str) -> Iterator[subprocess.Popen[str]]:
-    """A run in a process of its own that has stopped itself there, and holds no lease that anybody sees."""
-    command = kit.command("--available-now")
+def stopped(kit: PipelineKit, failpoint: str, **variables: str) -> Iterator[subprocess.Popen[str]]:
+    """A run in a process of its own, with these variables, that has stopped itself there, and holds no lease that anybody sees."""
+    command, environment = kit.command("--available-now"), kit.environment(f"{failpoint}=stop")
     run = subprocess.Popen(
-        command, env=kit.environment(f"{failpoint}=stop"), cwd=kit.folder, stderr=subprocess.PIPE, text=True
+        command, env={**environment, **variables}, cwd=kit.folder, stderr=subprocess.PIPE, text=True
     )
     with run:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import signal
 from pathlib import Path
 
@@ -191,15 +192,17 @@ def test_other_formats_land(
 
 
 def test_files_that_were_read_are_archived_once_a_later_batch_is_finished(kit: LandingKit) -> None:
+    # A name that is no UTF-8 is one.
+    first = os.fsdecode(b"day=1/a\xe9.json")
     kit.configured(source={"files": {"archive_to": "./archive"}})
-    kit.land({"day=1/a.json": lines(range(10))})
+    kit.land({first: lines(range(10))})
     kit.run()
     kit.land({"b.json": lines(range(10, 20))})
     kit.run()
     kit.land({"c.json": lines(range(20, 30))})
     kit.run()
-    assert (kit.folder / "archive/day=1/a.json").read_bytes() == lines(range(10))
-    assert kit.landing.info("day=1/a.json") is None
+    assert (kit.folder / "archive" / first).read_bytes() == lines(range(10))
+    assert kit.landing.info(first) is None
     assert kit.landing.info("c.json") is not None
     kit.landing.put("again.json", lines(range(10)))
     assert kit.run().summary.rows == 0, "it is known, wherever it comes from"

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from openlineage.client.serde import Serde
 from tests.ingest.e2e.keyed import GAMES, Keyed, held
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.planted import said
 
+from distributary.errors import PipelineError
 from distributary.ingest.lineage.seen import flow
+from distributary.ingest.progress import Silent
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -81,6 +84,74 @@ def test_a_graph_says_what_is_there_and_how_much_went_there(kit: PipelineKit) ->
     # A trial has nothing yet, whatever the real one has.
     trial = json.loads(said(kit, "graph", file, "--json", "--debug-suffix", "_debug")[1])
     assert (trial["batches"], [one["kind"] for one in trial["nodes"]].count("pattern")) == (0, 1)
+
+
+class Heard(Silent):
+    """What a run says of waits."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def waiting(self, reason: str, seconds: float) -> None:
+        """Keeps it."""
+        self.said.append(reason)
+
+
+def test_runs_tell_data_catalogues_of_themselves_and_go_on_where_nobody_listens(
+    kit: PipelineKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OF_HASHES", "0123456789abcdef")
+    file = kit.folder / "catalogue" / "runs.jsonl"
+    hashed = {"fields": ["device"], "secret": "${OF_HASHES}"}
+    rules = [{"match": "*", "columns": {"rename": {"gamer_id": "player"}, "hash": hashed}}]
+    count = {"by": ["player"], "columns": {"n": "count(*)"}}
+    kit.configured(
+        lineage={"file": str(file), "namespace": "prod"},
+        tables=rules,
+        derive=[{"table": "gold_{entity}", "aggregate": count}],
+    )
+    kit.simulate(1, games=1)
+    kit.run()
+    events = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    of_run = [one for one in events if one["job"]["name"] == "games"]
+    assert [one["eventType"] for one in of_run] == ["START", "RUNNING", "COMPLETE"]
+    assert len({one["run"]["runId"] for one in of_run}) == 1
+    assert of_run[-1]["inputs"][0]["namespace"] == f"kafka://{kit.bootstrap_servers}"
+    table, gold = kit.folder_of(0), f"gold_{kit.folder_of(0)[7:-7]}"
+    (chess,) = [one for one in of_run[-1]["outputs"] if one["name"].endswith(f"/{table}")]
+    came_from = {
+        name: (one["inputFields"][0]["field"], one["inputFields"][0]["transformations"][0]["masking"])
+        for name, one in chess["facets"]["columnLineage"]["fields"].items()
+    }
+    assert (came_from["player"], came_from["device"]) == (("gamer_id", False), ("device", True))
+    derived = [one for one in events if one["job"]["name"] == f"games.{gold}"]
+    assert [one["eventType"] for one in derived] == ["START", "COMPLETE"]
+    assert derived[1]["run"]["facets"]["parent"]["run"]["runId"] == of_run[0]["run"]["runId"]
+    assert derived[1]["inputs"][0]["name"] == chess["name"]
+    assert derived[1]["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == kit.rows(gold).num_rows
+    # As the client writes them: nothing that it would leave out.
+    assert [Serde.to_dict(one) for one in events] == events
+
+    # Nobody listens at the first port that there is. A run that fails says so to whoever listens.
+    kit.configured(lineage={"file": None, "url": "http://127.0.0.1:1"}, limits={"batch_rows": 100})
+    kit.simulate(1, games=1)
+    kit.run(heard := Heard())
+    first, last = (one for one in heard.said if one.startswith("lineage: "))
+    assert first == "lineage: http://127.0.0.1:1 does not take events (ConnectionError); the run goes on"
+    assert last.endswith("events of lineage were not told")
+    assert kit.rows(table).num_rows == 600
+    lost = {"table": "gold_lost", "inputs": ["ledger_batches"], "sql": "SELECT nobody FROM ledger_batches"}
+    kit.configured(lineage={"file": str(file), "url": None}, derive=[lost])
+    with pytest.raises(PipelineError):
+        kit.run()
+    failed = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()][len(events) :]
+    assert [(one["job"]["name"], one["eventType"]) for one in failed] == [
+        ("games", "START"),
+        ("games.gold_lost", "START"),
+        ("games.gold_lost", "FAIL"),
+        ("games", "FAIL"),
+    ]
+    assert "gold_lost" in failed[-1]["run"]["facets"]["errorMessage"]["message"]
 
 
 @pytest.mark.heavy  # rows of tables that are appended to are counted above

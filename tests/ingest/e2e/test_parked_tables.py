@@ -14,8 +14,9 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.planted import said
 from tests.ingest.e2e.test_wider_columns import BIG, WIDER, by_spark
 
-from distributary.errors import BudgetSpent, CommitImpossible
+from distributary.errors import BudgetSpent, CommitImpossible, PipelineError
 from distributary.ingest.failpoints import AFTER_MANIFEST
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.progress import Silent
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.table_versions import versions_at
@@ -246,3 +247,30 @@ def test_a_parked_table_that_spark_cannot_read_either_keeps_only_itself(parked: 
     mend(kit, table)
     assert kit.run().parked == {}
     kit.assert_clean()
+
+
+# Where, when and by what else it may be met is in tests/ingest/batch/test_unreadable.py.
+def test_tables_that_neither_delta_rs_nor_spark_can_open_keep_only_themselves(kit: PipelineKit) -> None:
+    kit.simulate(games=3)
+    kit.run()
+    newer, broken = kit.folder_of(0), kit.folder_of(1)
+    first = kit.root / broken / entry_path(0)
+    entry = kit.root / newer / entry_path(kit.delta(newer).version() + 1)
+    entry.write_text('{"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}\n')
+    kit.simulate(games=3)
+    failures = {"max": 1, "first_wait_seconds": 0}
+    kit.configured(supervisor={"failures": failures})
+    with pytest.raises(PipelineError, match=rf"table \S*{newer} cannot be opened.*stuck_table: park"):
+        kit.run()
+    before = first.read_bytes()
+    first.write_text("at work")
+    kit.configured(policies={"stuck_table": "park"})
+    outcome = kit.run()
+    # The newest that each has, and the one that came.
+    assert (outcome.parked, outcome.summary.failures) == ({newer: 2, broken: 2}, 0)
+    assert all("cannot be opened" in one.why for one in stuck_tables(kit.settings)[::2])
+    entry.unlink()
+    first.write_bytes(before)
+    assert kit.run().parked == {}
+    kit.assert_clean()
+    assert kit.unnamed_files() == set()

@@ -27,6 +27,8 @@ from tests.ingest.e2e.registry_proxy import registry_proxy
 
 from distributary.errors import LeaseHeld, PipelineError
 from distributary.ingest import failpoints
+from distributary.ingest.erasure.erase import TableErasure, Wanted, erase
+from distributary.ingest.erasure.replays import BRING_THEM_BACK
 from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.contents import contents
@@ -112,6 +114,11 @@ def test_what_a_lost_schema_put_there_is_in_its_tables_after_one_command_and_not
     monday.assert_clean()
 
 
+def erased(kit: PipelineKit) -> tuple[TableErasure, ...]:
+    """What an erasure of nobody tells of tables."""
+    return erase(kit.settings, Wanted("player = 'nobody'", dry_run=True)).tables
+
+
 @pytest.mark.parametrize(
     "point",
     [
@@ -133,6 +140,9 @@ def test_wherever_it_ends_the_next_call_finishes_it(
         with pytest.raises(Failpoint):
             monday.back()
         monkeypatch.setenv(failpoints.VARIABLE, "")
+        if point == failpoints.BEFORE_MANIFEST:
+            left = {one.table: one.left for one in erased(kit)}
+            assert BRING_THEM_BACK in left["quarantine"]
         done = monday.back()
         (one,) = done.replays
         assert one.resumed

@@ -13,7 +13,7 @@ from tests.ingest.e2e.keyed import rows_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.test_bronze import send_mixed
 
-from distributary.errors import ConfigError, LeaseHeld
+from distributary.errors import BudgetSpent, ConfigError, LeaseHeld
 from distributary.ingest import failpoints
 from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.quarantine.chosen import Chosen
@@ -21,6 +21,8 @@ from distributary.ingest.quarantine.contents import contents
 from distributary.ingest.rebuild.dry import lacking
 from distributary.ingest.rebuild.reset import reset
 from distributary.ingest.rebuild.silver import Replayed, replay
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.upkeep.replayed import REPLAYS
 from distributary.producer_sim.verify.comparison import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -69,6 +71,10 @@ def kept(kit: PipelineKit) -> PipelineKit:
 def test_rows_that_are_gone_come_back_once_and_nothing_else_changes(kept: PipelineKit) -> None:
     before, waiting = silver(kept), quarantined(kept)
     assert again(kept).tables == {}
+    checkpoint = open_files(kept.settings.checkpoint, kept.settings.storage)
+    those = set(checkpoint.folders(REPLAYS))
+    looked = again(kept).portions
+    assert len(set(checkpoint.folders(REPLAYS)) - those) < looked, "what lacked nothing leaves nothing"
     without_rows(kept, "g1", "level > 4")
     assert silver(kept) != before
     dry = lacking(kept.settings)
@@ -206,4 +212,27 @@ def test_in_a_table_with_one_row_a_key_what_is_older_stays_older(kit: PipelineKi
     assert levels() == [8, 9]
     reset(kit.settings, spark=kit.spark)
     assert levels() == [8, 9]
+    assert_clean(kit)
+
+
+# A reset that ends early and is gone on with is shown above.
+@pytest.mark.heavy
+def test_a_reset_that_is_gone_on_with_loses_nothing_of_a_run_that_died_since(
+    kit: PipelineKit, fail_at: Callable[..., None]
+) -> None:
+    kit.configured(bronze={})
+    schema = registered(kit)
+    kit.send([schema.value(game=f"g{number % 2}", level=number) for number in range(4)])
+    kit.run()
+    fail_at(failpoints.AMID_RESET)
+    with pytest.raises(Failpoint):
+        reset(kit.settings, spark=kit.spark)
+    kit.send([schema.value(game=f"g{number % 2}", level=number) for number in range(4, 8)])
+    fail_at(failpoints.BEFORE_LEDGER)
+    with pytest.raises(BudgetSpent):
+        kit.run()
+    fail_at()
+    assert reset(kit.settings, spark=kit.spark).resumed
+    kit.run()
+    assert sorted(row["level"] for rows in silver(kit).values() for row in rows) == list(range(8))
     assert_clean(kit)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 
 import pytest
 from tests.ingest.e2e.keyed import Keyed, counted, held, newest, rows_of
-from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
+from tests.ingest.e2e.test_fenced import stopped
 from tests.ingest.e2e.test_upserts import (
     BY_FIELD,
     BY_KEY,
@@ -109,3 +112,62 @@ def test_a_new_checkpoint_goes_on_from_tables_that_are_half_way_through_a_batch(
     assert held(kit) == {key: kept.position for key, kept in expected.items()}
     found = verify(kit.settings).differences
     assert not found, "\n".join(map(str, found))
+
+
+# Python imports a module of this name as it begins: another version of the program, whose ledger has other bytes of the same rows.
+ANOTHER_VERSION = """
+import pyarrow.parquet as pq
+
+write = pq.ParquetWriter.__init__
+
+
+def otherwise(*given, **named):
+    write(*given, **{**named, "use_dictionary": False, "compression": "none"})
+
+
+pq.ParquetWriter.__init__ = otherwise
+"""
+
+
+# Runs whose rows are added wake in test_fenced.py and test_owners.py; the bytes alone are in tests/ingest/tables/test_ledger.py.
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("point", "taken"),
+    [
+        ("before_manifest", "from_tables"),
+        ("amid_merge", "over"),
+        ("between_commits", "from_tables"),
+        ("before_ledger", "over"),
+    ],
+)
+def test_a_run_that_merges_and_wakes_after_another_took_its_tables_stops_by_name(
+    kit: PipelineKit, point: str, taken: str
+) -> None:
+    keyed = Keyed(kit).configured(BY_FIELD, limits={"commit_threads": 1, "batch_rows": 25})
+    keyed.send(20)
+    kit.run()
+    keyed.send(60)
+    (kit.folder / "version").mkdir()
+    (kit.folder / "version" / "sitecustomize.py").write_text(ANOTHER_VERSION)
+    with stopped(kit, f"{point}:3", PYTHONPATH=str(kit.folder / "version")) as zombie:
+        if taken == "from_tables":
+            kit.configured(checkpoint="./checkpoints/second", start="from_tables")
+        kit.run()
+        expected = newest(kit, by_time, has_key_and_time)
+        assert held(kit) == {key: kept.position for key, kept in expected.items()}
+        versions, told = kit.versions(), counted(kit)
+        os.kill(zombie.pid, signal.SIGCONT)
+        _, said = zombie.communicate(timeout=PATIENCE_SECONDS)
+    assert zombie.returncode == 1, said
+    by = "another run (pid" if taken == "over" else "were handed over to pipeline 'games' (log "
+    assert by in said and "it ends here, and nothing is lost or twice" in said
+    assert "Traceback" not in said
+    # What it wrote once more of the ledger is as the table's log has it.
+    assert (kit.versions(), counted(kit)) == (versions, told)
+    keyed.send(20)
+    kit.run()
+    expected = newest(kit, by_time, has_key_and_time)
+    assert held(kit) == {key: kept.position for key, kept in expected.items()}
+    found = verify(kit.settings).differences
+    assert not found, "\n".join(map(str, found))
+    assert kit.unnamed_files() == set()

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from distributary.ingest.erasure.quarantined import Quarantined
-from distributary.ingest.erasure.record import Gone
+from distributary.ingest.erasure.record import NO_TIME, Gone
 from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.routing.tree import Call, Field, Literal
 
@@ -121,6 +121,7 @@ def test_where_records_came_from_survives_its_text() -> None:
             "topic": ["t", "t", "u"],
             "partition": pa.array([0, 1, 0], pa.int32()),
             "offset": [5, 2**40, 7],
+            "time": pa.array([1, None, 2**50], pa.timestamp("us", "UTC")),
             "generation": ["g", "g", "h"],
             "batch_id": [1, 1, 2],
         }
@@ -129,6 +130,8 @@ def test_where_records_came_from_survives_its_text() -> None:
     told = {part: offsets.tolist() for part, offsets in found.parts.items()}
     assert told == {("g", 1, "t", 0): [5], ("g", 1, "t", 1): [2**40], ("h", 2, "u", 0): [7]}
     assert all(offsets.dtype == np.int64 for offsets in found.parts.values())
+    times = {part: times.tolist() for part, times in found.times.items()}
+    assert times == {("g", 1, "t", 0): [1], ("g", 1, "t", 1): [NO_TIME], ("h", 2, "u", 0): [2**50]}
 
 
 def test_rows_that_no_record_made_came_from_nowhere() -> None:
@@ -137,6 +140,7 @@ def test_rows_that_no_record_made_came_from_nowhere() -> None:
             "topic": ["t", None, "t"],
             "partition": pa.array([0, None, 0], pa.int32()),
             "offset": pa.array([5, None, None], pa.int64()),
+            "time": pa.array([1, 1, 1], pa.timestamp("us", "UTC")),
         }
     )
     ((part, offsets),) = Gone.of(rows).parts.items()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,14 +21,18 @@ from hypothesis import strategies as st
 from tests.ingest.history.kept import Kept, rule_by
 from tests.ingest.merge.test_upsert import START
 from tests.ingest.merge.upserted import Upserted, cleaned_up, make, ordered_by, written
+from tests.ingest.power import Disk
 
 from distributary.ingest.erasure import rewriting
 from distributary.ingest.erasure.rewriting import Rows, without_rows
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import MergeRule
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.log import newest_version, put_entry
+from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.mending import mend
 
 COLUMNS = [("id", pa.int64()), ("seq", pa.int64()), ("who", pa.string())]
 
@@ -235,3 +241,38 @@ def test_whatever_came_before(
         without_rows(table.place, who(*gone), "this")
         assert said(table) == [one for one in before if one[1] not in gone]
         assert not in_files(table) & gone
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3, 4])
+def test_an_erasure_of_whose_entry_any_line_was_lost_takes_nobody_elses_rows(
+    tmp_path: Path, lines: int
+) -> None:
+    table = made(tmp_path)
+    table.merge([row(1, 1, "ann"), row(2, 1, "bob"), row(3, 1, "cy"), row(4, 1, "dee")], files=2)
+    done = without_rows(table.place, who("ann", "bob"), "this").version
+    assert done is not None
+    path = Path(table.place.url) / entry_path(done)
+    whole = path.read_bytes().splitlines(keepends=True)
+    assert len(whole) == 5
+    path.write_bytes(b"".join(whole[:lines]))
+    assert mend(table.place, lambda _, number: number <= table.batch) == [done]
+    assert said(table) == [(1, "ann"), (2, "bob"), (3, "cy"), (4, "dee")]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rows_that_were_erased_stay_away_when_the_power_fails_amid_the_batch_that_brought_them(
+    tmp_path: Path, seed: int
+) -> None:
+    table = made(tmp_path)
+    table.merge([row(1, 1, "ann"), row(2, 1, "bob")])
+    disk = Disk((tmp_path,))
+    with disk.watched():
+        decided = table.decided([row(3, 1, "ann"), row(4, 1, "cy")])
+        table.root.sync([f"{table.folder}/{file.name}" for file in decided.files])
+        # Its entry is safe once all other tables have theirs, and until then an erasure comes.
+        assert table.commits.commit(decided)
+        assert without_rows(table.place, who("ann"), "this").rows == 2
+    disk.fail(random.Random(seed))
+    mend(table.place, lambda _, number: number < table.batch)
+    NativeCommits().commit(replace(decided, fresh=False))
+    assert said(table) == [(2, "bob"), (4, "cy")]

@@ -39,8 +39,8 @@ def paths(look: Looking) -> list[str]:
 
 def records(files: Files, look: Looking, of: str = "lines", **landing: Any) -> list[tuple[int, bytes]]:
     """Each record's offset and value, of all files."""
-    reads = Landing(files.below("landing"), "landing", of, **landing)
-    batches = [batch for file in registered(look) for batch in rows_of(reads, file)]
+    reads = Landing(files.below("landing"), "landing", of, files.below("register"), **landing)
+    batches = [batch for file in registered(look) for batch in rows_of(reads, file, reads.schemas().named)]
     return [
         (offset, value)
         for batch in batches

@@ -5,9 +5,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.ingest.landing.landed import looking, paths, put, registered
+from tests.ingest.landing.landed import looking, paths, put, records, registered
 
-from distributary.ingest.landing.looking import Rewritten, as_regex
+from distributary.ingest.landing.looking import Rewritten
+from distributary.ingest.landing.wanted import as_regex
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
 
@@ -178,3 +179,56 @@ def test_a_file_that_is_being_written_waits_until_it_has_settled(folder: PosixFi
     now[0] = 1005.0
     look.look(0)
     assert paths(look) == ["a"]
+
+
+def test_a_copy_is_read_where_the_file_that_it_is_a_copy_of_changes_before_its_turn(files: Files) -> None:
+    put(files, {"latest": b"of today", "today": b"of today"})
+    look = looking(files)
+    look.look(0)
+    (first,) = registered(look)
+    copy = {"latest": "today", "today": "latest"}[first.path]
+    put(files, {first.path: b"of tomorrow"})
+    look = looking(files)
+    for _ in range(2):
+        look.look(0)
+    read = {one.path: one for one in registered(look) if one.number not in look.register.replaced}
+    assert {path: one.kind for path, one in read.items()} == {first.path: "new", copy: "new"}
+    known = look.register.next_number
+    look.look(0)
+    assert look.register.next_number == known, "and that is learnt once"
+
+
+def test_a_copy_that_is_gone_again_takes_no_files_place(files: Files) -> None:
+    put(files, {"a": b"its content"})
+    looking(files).look(0)
+    put(files, {"copy": b"its content"})
+    look = looking(files)
+    look.look(0)
+    files.delete(["landing/copy"])
+    look.look(0)
+    assert paths(look) == ["a"]
+    assert look.register.replaced == set()
+
+
+def test_what_is_told_as_rewritten_is_not_read_by_being_written_once_more(files: Files) -> None:
+    put(files, {"a": b"one"})
+    looking(files).look(0)
+    for content in (b"one, two", b"one, two, three"):
+        put(files, {"a": content})
+        look = looking(files)
+        look.look(1)
+    assert [(one.kind, one.instead_of) for one in registered(look)] == [
+        ("new", None),
+        ("rewritten", None),
+        ("rewritten", 1),
+    ]
+
+
+def test_names_that_are_no_utf_8_are_names(tmp_path: Path) -> None:
+    folder = PosixFiles(tmp_path)
+    name = os.fsdecode(b"day\xe9.json")
+    put(folder, {name: b'{"n": 1}'})
+    look = looking(folder)
+    look.look(0)
+    assert paths(look) == [name]
+    assert records(folder, look) == [(0, b'{"n": 1}')]

@@ -3,6 +3,8 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import time
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -10,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ingest.landing.landed import looking, put, records
 
-from distributary.ingest.landing.content import Damaged
+from distributary.codecs.containers.base import Damaged
+from distributary.ingest.landing import formats
 from distributary.ingest.landing.formats import FORMATS
 from distributary.ingest.landing.told import read
 from distributary.ingest.storage.contract import Files
@@ -151,3 +154,28 @@ def test_an_empty_stream_has_no_records() -> None:
     assert values("lines") == values("documents") == values("text") == ([], True)
     assert list(FORMATS["lines"](iter([b""]))) == []
     assert io.BytesIO().read() == b""
+
+
+def test_a_line_in_many_pieces_is_one_line_and_takes_no_longer_for_it() -> None:
+    pieces = [b"\xef", b"\xbb\xbf1", *[b"x" * 1000] * 20_000, b"\r\n", b"2\n3"]
+    began = time.process_time()
+    (row, long), (second, two), (third, three) = values("lines", *pieces)[0]
+    assert time.process_time() - began < 5.0, "not in the square of the pieces"
+    assert (row, len(long), long[:2], second, two, third, three) == (0, 20_000_001, b"1x", 1, b"2", 2, b"3")
+
+
+def test_a_line_that_no_record_holds_is_told_and_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(formats, "_LARGEST_LINE", 1000)
+    read = list[int]()
+
+    def endless() -> Iterator[bytes]:
+        yield b"1\n2\n"
+        while True:
+            read.append(1)
+            yield b"x" * 100
+
+    found = formats.lines(endless())
+    assert next(found) == (0, [b"1", b"2"])
+    with pytest.raises(Damaged, match="a line takes more than 256 MiB"):
+        next(found)
+    assert len(read) == 11

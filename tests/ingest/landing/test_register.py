@@ -64,6 +64,18 @@ def test_many_entries_come_together_and_nothing_is_forgotten(tmp_path: Path) -> 
     assert len(list(files.walk())) < 110, "a start reads few objects"
 
 
+def test_names_that_are_no_utf_8_come_together_with_others(tmp_path: Path) -> None:
+    files = PosixFiles(tmp_path)
+    one = opened(files)
+    names = [f"file-{number}" + ("\udce9" if number in (3, 420) else "") for number in range(730)]
+    for number, name in enumerate(names):
+        assert one.append([Landed(number, name, 7, 1000, "tag", f"7 tag {name}")])
+        one.bring_together()
+    for register in (one, opened(files)):
+        assert [found.path for found in register.between(0, 730)] == names
+        assert register.paths.get(digest("file-3\udce9")) is not None
+
+
 def test_who_stood_still_while_entries_came_together_finds_what_he_has_put_for_nothing(
     tmp_path: Path,
 ) -> None:

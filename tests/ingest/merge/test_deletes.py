@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,16 @@ def test_a_record_that_is_read_again_and_older_than_the_memory_updates_only_a_ke
     table.rule = first
     assert table.merge(old) == MergeCounts(inserted=1, older=1)
     assert values(table) == {1: "b", 2: "unknown", 9: "x"}
+
+
+def test_a_record_of_a_time_to_come_does_not_keep_out_those_that_are_read_again(table: Upserted) -> None:
+    days = (datetime.now(timezone.utc) - START) / timedelta(days=1)
+    table.merge([later(days + 40_000, row(9, 1, "its clock was ahead"))])
+    assert table.rule.deletes is not None
+    table.rule = replace(table.rule, deletes=replace(table.rule.deletes, again=True))
+    old = [later(days - 29, row(1, 1, "a")), later(days - 31, row(2, 1, "too old"))]
+    assert table.merge(old) == MergeCounts(inserted=1, older=1)
+    assert values(table) == {1: "a", 9: "its clock was ahead"}
 
 
 def test_a_late_record_among_old_ones_meets_what_was_remembered_then(table: Upserted) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
+from tests.ingest.kinesis.emulated import Emulated, served
 
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.kafka.offsets import Offsets, Positions
@@ -113,10 +115,27 @@ def of_files(folder: Path, _: LocalStack) -> World:
     return World(settings_of(folder, files={"path": str(place), "max_files_a_batch": 4}), send, remake)
 
 
-@pytest.fixture(params=[of_kafka, of_delta, of_files], ids=["kafka", "delta", "files"])
-def world(request: pytest.FixtureRequest, tmp_path: Path, stack: LocalStack) -> World:
-    made: World = request.param(tmp_path, stack)
-    return made
+@contextmanager
+def of_kinesis(folder: Path, _: LocalStack) -> Iterator[World]:
+    stream = Emulated(shards=2, name="contract")
+
+    def send(count: int) -> None:
+        stream.put([(str(number), b'{"a": 1}') for number in range(count)])
+
+    with served(stream) as endpoint:
+        kinesis = {"stream": stream.name, "region": "eu-central-1", "endpoint": endpoint}
+        yield World(settings_of(folder, kinesis=kinesis), send, lambda: stream.remake(2))
+
+
+@pytest.fixture(params=[of_kafka, of_delta, of_files, of_kinesis], ids=["kafka", "delta", "files", "kinesis"])
+def world(
+    request: pytest.FixtureRequest, tmp_path: Path, stack: LocalStack, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[World]:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "anybody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "anything")
+    made = request.param(tmp_path, stack)
+    with nullcontext(made) if isinstance(made, World) else made as one:
+        yield one
 
 
 @pytest.fixture

@@ -3,8 +3,10 @@ from __future__ import annotations
 import json
 import os
 from datetime import datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
 from tests.ingest.commits import by_log
@@ -101,6 +103,28 @@ def test_a_row_that_is_written_once_more_is_whole_to_who_reads_it_meanwhile(tmp_
         assert ledger.late_file(tmp_path, planned.name, row, counts) == file
         assert path.stat().st_ino != before
         assert len(reader.read()) == file.bytes
+
+
+@pytest.mark.parametrize("before", ["whole", "emptied", "cut off", "blank"])
+def test_a_row_that_another_version_writes_otherwise_stays_as_its_table_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str
+) -> None:
+    create(tmp_path / BATCHES_TABLE, ledger.BATCHES_SCHEMA, {})
+    planned, row = ledger.later(batch_row())
+    counts = dict.fromkeys(ledger.MERGED_ROWS, 1)
+    with monkeypatch.context() as patch:
+        patch.setattr(pq, "ParquetWriter", partial(pq.ParquetWriter, use_dictionary=False))
+        file = ledger.late_file(tmp_path, planned.name, row, counts)
+    path = tmp_path / BATCHES_TABLE / planned.name
+    theirs = path.read_bytes()
+    left = {"emptied": b"", "cut off": theirs[:-9], "blank": theirs[:4] + bytes(400) + theirs[404:]}
+    path.write_bytes(left.get(before, theirs))
+    again = ledger.late_file(tmp_path, planned.name, row, dict.fromkeys(ledger.MERGED_ROWS))
+    if before == "whole":
+        assert (again, path.read_bytes()) == (file, theirs)
+    else:
+        # Of what a loss of power left no table's log is to tell.
+        assert again.bytes != file.bytes and len(pq.read_table(path)) == 1
 
 
 def test_changes_are_one_row_each(tmp_path: Path) -> None:

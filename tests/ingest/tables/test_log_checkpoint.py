@@ -224,6 +224,33 @@ def test_nothing_goes_from_a_table_that_does_not_say_so(
     assert cleaned(aged[0], properties) == 0
 
 
+@pytest.mark.parametrize("hours", [31, 72])
+def test_checkpoints_between_the_oldest_and_the_newest_go_where_they_make_a_log_several_times_what_it_needs(
+    aged: tuple[Files, Path], hours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, _ = aged
+    before = readable(table)
+    monkeypatch.setattr("distributary.ingest.tables.log_checkpoint._CHECKPOINT_BYTES", 0)
+    properties = {"delta.logRetentionDuration": f"interval {hours} hours"}
+    gone = cleaned(table, properties)
+    # Three that are about as large are more than two and a half times the newest.
+    assert checkpoints(table) == [10, 45]
+    # The oldest version is read by what it stands on, those since by their entries.
+    assert readable(table) == [version for version in before if version >= (10 if hours == 31 else 0)]
+    assert gone and cleaned(table, properties) == 0
+
+
+def test_a_checkpoint_that_readers_may_just_have_come_upon_stays(
+    aged: tuple[Files, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, log = aged
+    monkeypatch.setattr("distributary.ingest.tables.log_checkpoint._CHECKPOINT_BYTES", 0)
+    for path in log.iterdir():
+        os.utime(path, (NOW - 3_000 + int(path.name[:20] or 0) if path.name[0] != "_" else NOW,) * 2)
+    assert cleaned(table, {}) == 0
+    assert checkpoints(table) == [10, 30, 45]
+
+
 def test_what_is_younger_than_an_hour_stays_whatever_the_table_says(aged: tuple[Files, Path]) -> None:
     table, log = aged
     for path in log.iterdir():

@@ -22,6 +22,7 @@ from distributary.ingest.tables.handle import opened, options
 from distributary.ingest.tables.state import table_folder
 from distributary.ingest.upkeep import record
 from distributary.ingest.upkeep.record import Pipeline, RecordUpkeep, keep_record
+from distributary.ingest.upkeep.replayed import OUTCOMES
 from distributary.ingest.upkeep.undecided import Undecided
 from distributary.producer_sim.verify.comparison import compare
 from distributary.producer_sim.verify.lake import Lake, Me
@@ -278,3 +279,29 @@ def test_what_a_day_stands_for_counts_as_done(lake: Files) -> None:
     keep_record(lake, mine(), MONTH, NOW_MS)
     newest_batches = {"golf": (GENERATION, 0), "chess": (GENERATION, 3), "go": (GENERATION, 9)}
     assert untold(lake, [], newest_batches) == ["go"]
+
+
+def test_what_replays_refused_goes_from_quarantine_once_they_are_old(lake: Files) -> None:
+    """No batch of the ledger tells of it: it came with records that were kept, and were decoded again."""
+    now = datetime.now(timezone.utc)
+    replays = {"c" * 32: now, "d" * 32: now + timedelta(days=20), "e" * 32: None}
+    for replay, at in replays.items():
+        refused = dict.fromkeys(ledger.QUARANTINE_SCHEMA.names)
+        refused |= {"kafka_topic": TOPIC, "kafka_partition": 0, "kafka_offset": 0, "pipeline": "games"}
+        refused |= {"generation": replay, "batch_id": 0}
+        append(lake, QUARANTINE_TABLE, [refused], ledger.QUARANTINE_SCHEMA)
+        if at is not None:
+            told = {"format": 1, "pipeline": "games", "replay": replay, "at": at.isoformat()}
+            lake.put_new(f"{OUTCOMES}/{replay}.json", json.dumps(told).encode())
+
+    def there() -> set[str]:
+        return {one["generation"] for one in read(lake, QUARANTINE_TABLE)} - {GENERATION}
+
+    month = [int((now + timedelta(days=days)).timestamp() * 1000) for days in (29, 31)]
+    keep_record(lake, mine(), MONTH, month[0])
+    assert there() == replays.keys()
+    # By its own word the second one began later than the store's clock says, and what the third one is nobody tells.
+    assert keep_record(lake, mine(), MONTH, month[1], dry_run=True).quarantined == 1
+    assert keep_record(lake, Pipeline("others", Undecided()), MONTH, month[1]).quarantined == 0
+    assert keep_record(lake, mine(), MONTH, month[1]).quarantined == 1
+    assert there() == {"d" * 32, "e" * 32}

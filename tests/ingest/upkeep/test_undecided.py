@@ -13,6 +13,7 @@ from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.merge.vectors import vector_file
 from distributary.ingest.parquet.data_file import file_name, generation_mark, merged_name
+from distributary.ingest.upkeep.replayed import REPLAYS
 from distributary.ingest.upkeep.undecided import Undecided, made_by, undecided
 
 WORLD = World("cluster", {}, {})
@@ -116,3 +117,13 @@ def test_a_broken_checkpoint_of_ones_own_is_told(tmp_path: Path) -> None:
     here.files.put("generation.json", b"{")
     with pytest.raises(CheckpointMismatch, match=r"generation\.json"):
         asked(here, mine)
+
+
+def test_files_of_a_replay_that_is_not_done_may_come_in(tmp_path: Path) -> None:
+    here, _, owner = living(tmp_path / "games")
+    begun_one, done, never = (uuid.uuid4().hex for _ in range(3))
+    for replay, told in ((begun_one, ("begun",)), (done, ("begun", "done")), (never, ("changes/one",))):
+        for name in told:
+            here.files.put(f"{REPLAYS}/{replay}/{name}.json", b"{}")
+    found = asked(here, owner)
+    assert [found.holds(file_name(one, 0)) for one in (begun_one, done, never)] == [True, False, False]

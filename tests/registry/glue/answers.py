@@ -20,9 +20,10 @@ GAMES = GlueAccess(registry="games", region="eu-central-1")
 class ClientError(Exception):
     """As botocore's."""
 
-    def __init__(self, code: str) -> None:
+    def __init__(self, code: str, status: int = 400) -> None:
         super().__init__(f"An error occurred ({code}): hush")
-        self.response = {"Error": {"Code": code, "Message": "hush"}}
+        told = {"Code": code, "Message": "hush"}
+        self.response = {"Error": told, "ResponseMetadata": {"HTTPStatusCode": status}}
 
 
 class RecordedGlue:

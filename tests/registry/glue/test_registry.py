@@ -12,12 +12,14 @@ from distributary.errors import (
     ConfigError,
     CredentialsRefused,
     DistributaryError,
+    RegistryBusy,
     RegistryFault,
     RegistryUnavailable,
     SchemaNotFound,
 )
 from distributary.registry.base import Guid, Reference, SubjectVersion
 from distributary.registry.disk.cache import DiskCache
+from distributary.registry.glue.client import translated
 from distributary.registry.glue.registry import GlueRegistry
 
 FIRST = Guid("b7b4a7f0-9c96-4e4a-a687-fb5de9ef0c63")
@@ -105,6 +107,14 @@ def test_trouble_is_never_a_no_and_quotes_nothing(error: Exception, meaning: typ
         recorded(RecordedGlue(**everything)).by_ref(FIRST)
     assert "hush" not in str(raised.value)
     assert not isinstance(raised.value, SchemaNotFound)
+
+
+@pytest.mark.parametrize(
+    ("code", "status"), [("ThrottlingException", 400), ("Throttling", 400), ("429", 429)]
+)
+def test_too_much_to_do_is_nobodys_fault(code: str, status: int) -> None:
+    error = ClientError(code, status)
+    assert isinstance(translated(error, "a schema", "registry"), RegistryBusy)
 
 
 def test_a_version_that_alone_fails_is_a_fault_of_its_own() -> None:

@@ -52,6 +52,7 @@ def _line(one: Refreshed) -> str:
         "waits": f"waits: {one.why}",
         "failed": f"failed: {one.why}",
     }
+    late = f"; {one.why}" if one.how in ("made", "added") and one.why else ""
     units = {"kafka": "records to its topic", "files": "files"}
     sent = "".join(f"; {count:,} {units[name]}" for name, count in one.sent.items())
-    return f"{one.table}: {said[one.how]}{sent}"
+    return f"{one.table}: {said[one.how]}{late}{sent}"

@@ -1,15 +1,16 @@
 """A pipeline as an event of OpenLineage's, which data catalogues such as Marquez and DataHub take: what it reads, what it writes, which column comes from which field.
 
-https://openlineage.io/docs/spec/static-lineage and https://openlineage.io/docs/spec/naming
+https://openlineage.io/docs/spec/static-lineage
 """
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from distributary import __version__
-from distributary.ingest.storage.place import Place
+from distributary.ingest.lineage.naming import dataset_name, sources_of, tables_of
 
 if TYPE_CHECKING:
     from distributary.ingest.lineage.flow import Flow, FlowNode
@@ -18,16 +19,12 @@ _SPEC = "https://openlineage.io/spec"
 
 _PRODUCER = f"urn:distributary:{__version__}"
 
-# Two words of one store's, of which the specification has one.
-_SCHEMES = {"s3a": "s3", "abfs": "abfss"}
-
 Named = dict[str, Any]
 
 
 def event(flow: Flow, namespace: str, now: datetime) -> Named:
     """The event: a job of this namespace with its inputs and outputs. Tables that are not made yet are left out."""
-    topics = [_topic(node) for node in flow.nodes if node.kind == "topic"]
-    tables = [node for node in flow.nodes if node.kind in ("table", "bronze", "quarantine", "ledger")]
+    topics = [_named(node) for node in sources_of(flow)]
     about = {
         "processingType": "STREAMING",
         "integration": "DISTRIBUTARY",
@@ -40,7 +37,7 @@ def event(flow: Flow, namespace: str, now: datetime) -> Named:
         "schemaURL": f"{_SPEC}/2-0-2/OpenLineage.json#/$defs/JobEvent",
         "job": {"namespace": namespace, "name": flow.pipeline, "facets": {"jobType": about}},
         "inputs": topics,
-        "outputs": [{**_table(node), "facets": _facets(node, topics)} for node in tables],
+        "outputs": [{**_named(node), "facets": _facets(node, topics)} for node in tables_of(flow)],
     }
 
 
@@ -48,22 +45,8 @@ def _facet(schema: str) -> Named:
     return {"_producer": _PRODUCER, "_schemaURL": f"{_SPEC}/{schema}"}
 
 
-def _topic(node: FlowNode) -> Named:
-    if "/" in node.about:
-        return _table(node)
-    # The first of the brokers that one is told of: all of them lead to one cluster.
-    first = node.about.partition(",")[0].strip()
-    return {"namespace": f"kafka://{first}", "name": node.name}
-
-
-def _table(node: FlowNode) -> Named:
-    place = Place.parse(node.about)
-    if place.kind == "posix":
-        return {"namespace": "file", "name": str(place)}
-    return {
-        "namespace": f"{_SCHEMES.get(place.scheme, place.scheme)}://{place.authority}",
-        "name": place.key,
-    }
+def _named(node: FlowNode) -> Named:
+    return asdict(dataset_name(node))
 
 
 def _facets(node: FlowNode, topics: list[Named]) -> Named:

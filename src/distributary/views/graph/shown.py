@@ -10,7 +10,9 @@ from distributary.views.terminal import one_line
 if TYPE_CHECKING:
     from distributary.ingest.lineage.flow import Flow, FlowNode
 
-_REST = "table:*"
+_REST = {"table": "table:*", "derived": "derived:*", "sent": "sent:*"}
+
+_MANY = {"table": "tables", "derived": "derived tables", "sent": "topics and files"}
 
 _WITHOUT_NUMBER = {
     "table": "rows of an entity",
@@ -25,26 +27,45 @@ _ONE = {"records": "record", "rows": "row", "batches": "batch", "changes": "chan
 
 
 def with_most(flow: Flow, most: int) -> Flow:
-    """The same with so many tables at most; one that stands for the others comes behind them."""
+    """The same with so many tables at most, and what is made of those; a box that stands for the others of its kind comes behind them."""
     tables = [one for one in flow.nodes if one.kind == "table"]
-    if len(tables) <= most:
-        return flow
-    kept = {one.id for one in sorted(tables, key=lambda one: -(one.rows or 0))[: most - 1]}
-    others = [one for one in tables if one.id not in kept]
+    if len(tables) > most:
+        kept = {one.id for one in sorted(tables, key=lambda one: -(one.rows or 0))[: most - 1]}
+        flow = _gathered(flow, [one for one in tables if one.id not in kept])
+    for kind in ("derived", "sent"):
+        # What is made of those that are not shown is not shown, either.
+        alike = [one for one in flow.nodes if one.kind == kind]
+        of = {one.id: {edge.source for edge in flow.edges if edge.target == one.id} for one in alike}
+        hidden = [one for one in alike if of[one.id] and of[one.id] <= set(_REST.values())]
+        flow = _gathered(flow, hidden) if len(hidden) > 1 else flow
+    return flow
+
+
+def _gathered(flow: Flow, others: list[FlowNode]) -> Flow:
+    """The same with one box for these, behind all others of their kind."""
+    kind = others[0].kind
     rows = [one.rows for one in others]
     rest = replace(
         others[-1],
-        id=_REST,
-        name=f"{len(others):,} more tables",
+        id=_REST[kind],
+        name=f"{len(others):,} more {_MANY[kind]}",
         about="",
         entity=None,
         rows=None if None in rows else sum(one or 0 for one in rows),
+        columns=(),
     )
-    gone = {one.id for one in others[:-1]}
-    nodes = [rest if one is others[-1] else one for one in flow.nodes if one.id not in gone]
-    ends = {one.id: _REST for one in others}
+    gone = {one.id for one in others}
+    last = [one.id for one in flow.nodes if one.kind == kind][-1]
+    nodes: list[FlowNode] = []
+    for node in flow.nodes:
+        nodes += [] if node.id in gone else [node]
+        nodes += [rest] if node.id == last else []
     edges = [
-        replace(one, source=ends.get(one.source, one.source), target=ends.get(one.target, one.target))
+        replace(
+            one,
+            source=rest.id if one.source in gone else one.source,
+            target=rest.id if one.target in gone else one.target,
+        )
         for one in flow.edges
     ]
     # Of those that lead the same way now, one is enough.

@@ -139,3 +139,52 @@ def test_tables_that_are_made_of_tables_come_behind_them() -> None:
         ("table:*", "table:gold"),
         ("table:b", "table:gold"),
     ]
+
+
+def test_what_is_derived_of_tables_that_are_not_shown_is_not_shown_either() -> None:
+    found = flow({"a": 1, "b": 30, "c": 2})
+    made = [FlowNode(f"table:gold_{name}", "derived", f"gold_{name}", rows=2) for name in "abc"]
+    sent = [FlowNode(f"sent:{name}", "sent", name, "kafka:9092") for name in "abc"]
+    best = FlowNode("table:best", "derived", "best")
+    more = [
+        edge
+        for name in "abc"
+        for edge in (
+            FlowEdge(f"table:{name}", f"table:gold_{name}", "rows"),
+            FlowEdge(f"table:gold_{name}", f"sent:{name}", "rows"),
+            FlowEdge(f"table:gold_{name}", best.id, "rows"),
+        )
+    ]
+    whole = replace(found, nodes=(*found.nodes, *made, best, *sent), edges=(*found.edges, *more))
+    few = with_most(whole, 2)
+    assert [one.name for one in few.nodes if one.kind in ("derived", "sent")] == [
+        "gold_b",
+        "best",
+        "2 more derived tables",
+        "b",
+        "2 more topics and files",
+    ]
+    assert [one.rows for one in few.nodes if one.id == "derived:*"] == [4]
+    assert ElementTree.fromstring(svg(few)) is not None  # noqa: S314
+
+
+def test_names_that_begin_alike_are_told_apart_and_ways_run_between_boxes() -> None:
+    long: dict[str, int | None] = {
+        f"silver_of_a_tenant_with_a_very_long_name_{n}_events": n for n in range(3)
+    }
+    found = flow({**long})
+    made = [FlowNode(f"table:{name}", "derived", name) for name in ("first", "second", "last")]
+    first = f"table:{next(iter(long))}"
+    more = [
+        FlowEdge(first, "table:first", "rows"),
+        FlowEdge("table:first", "table:second", "rows"),
+        FlowEdge("table:second", "table:last", "rows"),
+        FlowEdge(first, "table:last", "rows"),
+    ]
+    drawn = svg(replace(found, nodes=(*found.nodes, *made), edges=(*found.edges, *more)))
+    shown = [text for text in texts(drawn) if "\N{HORIZONTAL ELLIPSIS}" in text]
+    assert len(set(shown)) == 3
+    assert {len(text) for text in shown} == {40}
+    ways = [one.get("d", "") for one in ElementTree.fromstring(drawn).iter(f"{SVG}path")]  # noqa: S314
+    # The last one passes two columns by, on a lane in each.
+    assert ways[-1].count(" L") == 2

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from distributary.codecs.base import load_codec
 from distributary.errors import CheckpointMismatch, ConfigError, SetupError
+from distributary.ingest.inputs.delta import versions as module
 from distributary.ingest.inputs.delta.channels import TableRecords, Tables, open_tables
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.settings.groups import Route, Source
@@ -199,6 +200,85 @@ def test_columns_are_those_of_all_tables_together_as_of_a_version(
     assert names(opened.columns({"t": {0: 1 << 32}, "u": {0: 1 << 32}})) == ["a"]
 
 
+def test_a_column_that_tables_have_of_types_at_odds_is_as_the_first_has_it(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "t"), pa.table({"a": pa.array([1], pa.int32()), "n": [1]}))
+    write_deltalake(str(tmp_path / "u"), pa.table({"a": ["x"], "n": [1.5], "b": [True]}))
+    opened, _ = tables(tmp_path / "t", tmp_path / "u")
+    told = json.loads(opened.columns() or "{}")["fields"]
+    assert [(one["name"], one["type"]) for one in told] == [
+        ("a", "integer"),
+        ("n", "double"),
+        ("b", "boolean"),
+    ]
+
+
+def test_of_entries_no_more_is_held_than_they_weigh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_ACTIONS_KEPT", 10)
+    for number in range(8):
+        make(tmp_path / "t", number + 1)
+    opened, _ = tables(tmp_path / "t")
+    assert opened.lag({"t": {0: 0}}) == {"t": {0: 36}}
+    assert sum(map(len, opened.logs["t"]._read.values())) <= 10
+
+
 def test_what_is_no_table_is_told_by_its_place(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=rf"there is no Delta table in {tmp_path}/none"):
         tables(tmp_path / "none")
+
+
+def changed(records: TableRecords, first: int, behind: int) -> list[tuple[int, str, Any]]:
+    """The version, the change and the value of each record."""
+    found = values(records, versions("t", first, behind)).items()
+    return sorted((offset >> 32, row["_change_type"], row.get("a")) for offset, row in found)
+
+
+def test_rows_that_were_marked_and_are_put_back_are_inserted(tmp_path: Path, spark: SparkSession) -> None:
+    place = tmp_path / "t"
+    rows = spark.range(0, 4, 1, 1).withColumnRenamed("id", "a")
+    rows.write.format("delta").option("delta.enableDeletionVectors", "true").save(str(place))
+    for row in (1, 2):
+        spark.sql(f"DELETE FROM delta.`{place}` WHERE a = {row}")  # noqa: S608 - a folder of this test
+    assert list(place.glob("deletion_vector_*"))
+    spark.sql(f"RESTORE TABLE delta.`{place}` TO VERSION AS OF 1")
+    records = reader(spark, place, read="changes")
+    assert changed(records, 1, 4) == [(1, "delete", 1), (2, "delete", 2), (3, "insert", 2)]
+
+
+def test_rows_have_the_columns_that_the_table_had_when_they_came(tmp_path: Path, spark: SparkSession) -> None:
+    place = tmp_path / "t"
+    make(place, 1)
+    write_deltalake(str(place), pa.table({"a": [2**40], "b": ["x"]}), mode="append", schema_mode="merge")
+    narrow = pa.table({"a": pa.array([7], pa.int32())})
+    write_deltalake(str(place), narrow, mode="overwrite", schema_mode="overwrite")
+    write_deltalake(str(place), pa.table({"a": ["no number"]}), mode="overwrite", schema_mode="overwrite")
+    records = reader(spark, place, read="changes")
+    found = values(records, versions("t", 0, 4))
+    assert sorted(changed(records, 0, 4), key=str) == [
+        (0, "insert", 0),
+        (1, "insert", 2**40),
+        (2, "delete", 0),
+        (2, "delete", 2**40),
+        (2, "insert", 7),
+        (3, "delete", 7),
+        (3, "insert", "no number"),
+    ]
+    assert [row["_change_type"] for row in found.values() if row.get("b") == "x"] == ["insert", "delete"]
+    ends = records.tables.end_offsets()
+    assert records.next_range({"t": {0: 0}}, ends, 100) == versions("t", 0, 1), "what comes next is learnt"
+
+
+def test_what_a_writer_says_nothing_of_is_in_the_partition_that_it_came_into(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    place = tmp_path / "t"
+    write_deltalake(str(place), pa.table({"day": ["monday"], "a": [1]}), partition_by=["day"])
+    write_deltalake(str(place), pa.table({"day": ["sunday"], "a": [2]}), mode="overwrite")
+    entry = place / "_delta_log" / f"{1:020d}.json"
+    actions = [json.loads(line) for line in entry.read_text().splitlines()]
+    for action in actions:
+        for name in ("partitionValues", "extendedFileMetadata", "size"):
+            action.get("remove", {}).pop(name, None)
+    entry.write_text("\n".join(map(json.dumps, actions)))
+    found = values(reader(spark, place, read="changes"), versions("t", 1, 2)).values()
+    told = sorted((row["_change_type"], row["day"], row["a"]) for row in found)
+    assert told == [("delete", "monday", 1), ("insert", "sunday", 2)]

@@ -45,11 +45,6 @@ def test_another_registry_is_told_apart_from_it() -> None:
     assert kept["decode.wire"] == "glue"
 
 
-def test_kinesis_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match="source: Kinesis is not read; bring its records to Kafka"):
-        Settings.from_dict({**SOUND, "source": {"kinesis": {"streams": ["t"]}}})
-
-
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -31,9 +31,9 @@ def test_files_are_read_as_json_and_called_as_their_folder(tmp_path: Path) -> No
     ("files", "source", "told"),
     [
         (
-            {"path": "./in", "format": "avro"},
+            {"path": "./in", "format": "orc"},
             {},
-            r"source\.files\.format: write one of 'lines', 'text' or 'documents'",
+            r"source\.files\.format: write one of 'lines', .* or 'parquet'",
         ),
         ({"path": "./in"}, {"topics": ["a"]}, r"source\.topics: .* this is Kafka's"),
         ({"path": "./in"}, {"delta": {"paths": "./t"}}, "another source's"),
@@ -58,3 +58,48 @@ def test_what_does_not_go_together_is_told(
 ) -> None:
     with pytest.raises(ConfigError, match=told):
         settings(tmp_path, files, **source)
+
+
+@pytest.mark.parametrize(("of", "codec"), [("avro", "avro"), ("parquet", "json"), ("text", "json")])
+def test_what_files_are_says_what_decodes_them_and_no_registry_is_needed(
+    tmp_path: Path, of: str, codec: str
+) -> None:
+    assert settings(tmp_path, {"path": "./in", "format": of}).decode.format == codec
+
+
+@pytest.mark.parametrize(
+    ("of", "beside", "told"),
+    [
+        ("avro", {"decode": {"format": "json"}}, r"decode\.format: what is in avro files is decoded as avro"),
+        (
+            "parquet",
+            {"decode": {"format": "auto"}},
+            r"decode\.format: what is in parquet files is decoded as json",
+        ),
+        ("avro", {"registry": {"url": "http://127.0.0.1:1"}}, r"registry\.url: the files have the schemas"),
+        (
+            "parquet",
+            {"decode": {"schema_per": "entity"}},
+            r"decode\.schema_per: the files say what their columns are",
+        ),
+        (
+            "parquet",
+            {"decode": {"envelope": "debezium"}},
+            r"decode\.envelope: the files say what their columns are",
+        ),
+    ],
+)
+def test_nothing_is_said_of_schemas_that_files_bring(
+    tmp_path: Path, of: str, beside: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        Settings.from_dict(
+            {
+                "name": "landed",
+                "source": {"files": {"path": "./in", "format": of}},
+                "route": {"by": "field", "field": "game"},
+                "sink": {"root": str(tmp_path / "lake")},
+                **beside,
+            },
+            tmp_path,
+        )

@@ -1,0 +1,111 @@
+"""A stream's round: which rows are added to its table, and what its entry remembers of that.
+
+What is remembered is the watermark, as the version of a Delta transaction in the same entry as the rows: a crash cannot come between the two,
+checkpoints of the log keep it, and a backup of the table has it. Of rows without a watermark it is the version of the input, as for aggregates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from distributary.errors import PipelineError
+from distributary.ingest.derivation.streams import WINDOW_END, Stream, Watermark
+from distributary.ingest.derived.inputs import Snapshot
+from distributary.ingest.derived.lookups import Source
+from distributary.ingest.derived.told import Told, Transaction
+from distributary.ingest.derived.windows import Inputs, Turn, plain, shaped
+from distributary.ingest.tables.handle import opened
+
+# Before all times that there are: up to it no row is there.
+_NEVER = -(2**62)
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How a derived table's next version is made.
+
+    made         whether of all rows, or of what was added
+    frame        its rows, or those that are added
+    adds         whether the rows that are there stay
+    transaction  what the entry remembers beside them
+    late         how many rows came too late for it
+    """
+
+    made: bool
+    frame: AbstractContextManager[DataFrame]
+    adds: bool = False
+    transaction: Transaction | None = None
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Streamed:
+    """One stream at one round.
+
+    now   the table as it is; None where there is none, or all is made anew
+    had   what its last version was made of, by the same settings; None where nobody can tell
+    """
+
+    table: str
+    definition: str
+    rule: Stream
+    inputs: Inputs
+    now: Snapshot | None
+    had: Told | None
+
+    def making(self, spark: SparkSession, names: Mapping[str, Source]) -> Making:
+        """How the next version is made. Raises PipelineError where nobody can tell which rows are there."""
+        (first, *_) = (name for name, source in names.items() if source is self.inputs.this)
+        since = None if self.had is None or first not in self.had.inputs else self.had.inputs[first]
+        added = None if since is None else self.inputs.this.added(spark, since)
+        if self.rule.watermark is None:
+            return self._of_rows(spark, added)
+        return self._of_times(self.rule.watermark, spark, added)
+
+    def _of_rows(self, spark: SparkSession, added: DataFrame | None) -> Making:
+        if self.now is None:
+            added = self.inputs.this.rows(spark)
+        elif added is None:
+            raise PipelineError(
+                f"rows of its input were replaced or deleted, or nobody can tell any more which came since: rows that are there cannot be taken back; {self._anew}"
+            )
+        rows = plain(shaped(added, self.rule, self.inputs.lookups, spark), self.rule)
+        return Making(self.now is None, nullcontext(rows), adds=self.now is not None)
+
+    def _of_times(self, mark: Watermark, spark: SparkSession, added: DataFrame | None) -> Making:
+        before = None if self.now is None else opened(self.now.place).transaction_version(self._app)
+        # Rounds before any row had a time remember none.
+        is_known = self.now is None or before is not None or self.had is not None
+        if not is_known and self.rule.output == "append":
+            raise PipelineError(
+                f"its rows were made by other settings, so that nobody can tell up to when they go; put those back, or: {self._anew}"
+            )
+        turn = Turn(self.rule, mark, self.inputs, before)
+        reached = turn.watermark()
+        remembered = None if reached is None else Transaction(self._app, reached)
+        late = 0 if added is None else turn.late(added)
+        made = self.now is None or not is_known
+        upto = _NEVER if reached is None else reached
+        if self.rule.output == "append":
+            frame = turn.closed(before, upto)
+            return Making(made, nullcontext(frame), not made, remembered, late)
+        if made or self.now is None or before is None or self.rule.output == "complete":
+            return Making(made, nullcontext(turn.closed(None, None)), False, remembered, 0)
+        over = self.now.rows(spark).where(sql.unix_micros(sql.col(WINDOW_END)) <= before)
+        frame = over.unionByName(turn.closed(before, None))
+        return Making(False, nullcontext(frame), False, remembered, late)
+
+    @property
+    def _app(self) -> str:
+        return f"distributary/derived/{self.definition}"
+
+    @property
+    def _anew(self) -> str:
+        return (
+            f"`distributary derive --table {self.table} --whole` makes it anew, of what its inputs have now"
+        )

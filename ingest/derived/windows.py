@@ -1,0 +1,197 @@
+"""The rows that a stream adds: of the time between two watermarks, worked out of its inputs as they are when it is over.
+
+So nothing of rows that came is kept but the watermark: what a window has is asked for once, when nothing can come to it any more.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
+
+from distributary.errors import PipelineError
+from distributary.ingest.derivation.measures import group_of
+from distributary.ingest.derivation.streams import (
+    OTHER,
+    THIS,
+    WINDOW_END,
+    WINDOW_START,
+    Join,
+    Stream,
+    Watermark,
+    Window,
+)
+from distributary.ingest.derived.inputs import Between, Snapshot
+from distributary.ingest.derived.lookups import Source
+
+_MICROS = 1_000_000
+
+# A column that is none of anybody's.
+_TIME = "__distributary_time"
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What a stream is of: its table, the one that is joined to it, and what is looked up in."""
+
+    spark: SparkSession
+    this: Snapshot
+    other: Snapshot | None
+    lookups: Mapping[str, Source]
+
+    @property
+    def joined(self) -> Snapshot:
+        """The table that is joined. Raises PipelineError where there is none."""
+        if self.other is None:
+            raise PipelineError("nothing is joined; write two inputs")
+        return self.other
+
+    @classmethod
+    def of(cls, spark: SparkSession, names: Sequence[str], sources: Mapping[str, Source]) -> Inputs:
+        """By the names of the inputs, the first of which is the stream's table."""
+        own = [source for name in names if isinstance(source := sources[name], Snapshot)]
+        beside = {name: source for name, source in sources.items() if name not in names}
+        return cls(spark, own[0], own[1] if len(own) > 1 else None, beside)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One round over a stream with a watermark.
+
+    before  the watermark up to which rows are there; None where none are
+    """
+
+    rule: Stream
+    mark: Watermark
+    inputs: Inputs
+    before: int | None
+
+    def watermark(self, now: float | None = None) -> int | None:
+        """Up to when nothing is waited for any more, in microseconds since 1970; None where no row tells. It never goes back."""
+        late = round(self.mark.late_seconds * _MICROS)
+        # Of what is older it is known already.
+        since = Between(None if self.before is None else self.before + late, None)
+        newest = [_newest(self._this(since))]
+        if self.rule.join is not None:
+            newest.append(_newest(self._other(self.rule.join, since)))
+        known = [one for one in newest if one is not None]
+        if len(known) < len(newest):
+            return self.before
+        # A clock that is ahead must not end windows for all others.
+        reached = min(*known, round((time.time() if now is None else now) * _MICROS)) - late
+        return reached if self.before is None else max(reached, self.before)
+
+    def closed(self, after: int | None, upto: int | None) -> DataFrame:
+        """The rows whose time was over between two watermarks; no row where there is none."""
+        window, join = self.rule.window, self.rule.join
+        if window is not None:
+            length = window.seconds * _MICROS
+            rows = self._this(Between(None if after is None else after - length, upto))
+            end = sql.unix_micros(sql.col(WINDOW_END))
+            return self._windows(window, rows).where(_within(end, after, upto))
+        if join is not None:
+            return self._pairs(join, after, upto)
+        raise PipelineError("a stream with a watermark has windows or a join; write one of both")
+
+    def late(self, added: DataFrame) -> int:
+        """How many of these rows came when their time was over already."""
+        if self.before is None:
+            return 0
+        over = _TIME
+        if self.rule.window is not None:
+            over = f"{_TIME} - pmod({_TIME}, {self.rule.window.slide * _MICROS}) + {self.rule.window.seconds * _MICROS}"
+        elif self.rule.join is not None:
+            over = f"{_TIME} + {round(self.rule.join.within_seconds * _MICROS)}"
+        return self._shaped(added).where(f"{over} <= {self.before}").count()
+
+    def _pairs(self, join: Join, after: int | None, upto: int | None) -> DataFrame:
+        within = round(join.within_seconds * _MICROS)
+        low = None if after is None else after - within
+        high = None if upto is None else upto - within
+        this = self._this(Between(low, high)).where(_within(sql.col(_TIME), low, high))
+        other = self._other(join, Between(None if low is None else low - within, upto))
+        apart = f"abs({THIS}.{_TIME} - {OTHER}.{_TIME}) <= {within}"
+        both = this.alias(THIS).join(other.alias(OTHER), sql.expr(f"({join.on}) AND {apart}"), join.how)
+        return both.select(*_named(self.rule.columns))
+
+    def _windows(self, window: Window, rows: DataFrame) -> DataFrame:
+        moment = sql.timestamp_micros(sql.col(_TIME))
+        pieces = sql.window(moment, f"{window.seconds} seconds", f"{window.slide} seconds")
+        groups = dict(map(group_of, self.rule.by))
+        found = rows.groupBy(pieces.alias(_TIME), *_named(groups)).agg(*_named(self.rule.columns))
+        bounds = {WINDOW_START: "start", WINDOW_END: "end"}
+        return found.select(
+            *(sql.col(f"{_TIME}.{part}").alias(name) for name, part in bounds.items()),
+            *(sql.col(f"`{name}`") for name in (*groups, *self.rule.columns)),
+        )
+
+    def _this(self, span: Between) -> DataFrame:
+        rows = self.inputs.this.rows(self.inputs.spark, span.of(self.mark.time))
+        return self._shaped(rows).where(_in_span(span))
+
+    def _shaped(self, rows: DataFrame) -> DataFrame:
+        return _timed(shaped(rows, self.rule, self.inputs.lookups, self.inputs.spark), self.mark.time)
+
+    def _other(self, join: Join, span: Between) -> DataFrame:
+        rows = self.inputs.joined.rows(self.inputs.spark, span.of(join.time))
+        return _timed(rows.alias(OTHER), join.time).where(_in_span(span))
+
+
+def shaped(rows: DataFrame, rule: Stream, lookups: Mapping[str, Source], spark: SparkSession) -> DataFrame:
+    """The rows that count, with what is looked up beside them."""
+    found = rows.alias(THIS)
+    for name, on in rule.lookup.items():
+        beside = lookups[name].rows(spark).alias(name)
+        same = " AND ".join(f"{THIS}.`{column}` = `{name}`.`{column}`" for column in on)
+        # Which of the two is meant by a name that both have is no question then.
+        found = (
+            found.join(beside, sql.expr(same), "left")
+            .select(
+                f"{THIS}.*",
+                *(sql.col(f"`{name}`.`{one}`") for one in beside.columns if one not in found.columns),
+            )
+            .alias(THIS)
+        )
+    return found if rule.where is None else found.where(rule.where)
+
+
+def plain(rows: DataFrame, rule: Stream) -> DataFrame:
+    """Rows with the columns that the settings say."""
+    return rows.select(*_named(rule.columns))
+
+
+def _named(columns: Mapping[str, str]) -> list[Column]:
+    return [sql.expr(text).alias(name) for name, text in columns.items()]
+
+
+def _timed(rows: DataFrame, text: str) -> DataFrame:
+    """Those that have a time, with it in microseconds."""
+    kind = rows.select(sql.expr(text)).schema[0].dataType
+    if not isinstance(kind, TimestampType | TimestampNTZType | DateType):
+        raise PipelineError(
+            f"the time of a row, {text}, is of type {kind.simpleString()}; make a timestamp of it, as timestamp_millis({text}) does"
+        )
+    moment = sql.unix_micros(sql.expr(f"cast({text} AS timestamp)"))
+    return rows.withColumn(_TIME, moment).where(sql.col(_TIME).isNotNull())
+
+
+def _newest(rows: DataFrame) -> int | None:
+    found = rows.agg(sql.max(_TIME)).collect()[0][0]
+    return None if found is None else int(found)
+
+
+def _within(moment: Column, after: int | None, upto: int | None) -> Column:
+    """Behind the one and up to the other."""
+    wanted = sql.lit(True)
+    if after is not None:
+        wanted = wanted & (moment > after)
+    return wanted if upto is None else wanted & (moment <= upto)
+
+
+def _in_span(span: Between) -> Column:
+    """From the one end to the other, both of which are in it."""
+    return _within(sql.col(_TIME), None if span.low is None else span.low - 1, span.high)

@@ -1,0 +1,295 @@
+"""A Kinesis stream as a source: a topic whose partitions are the shards, in each of which records are numbered as they are read."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from functools import partial
+from typing import TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+
+from distributary.errors import BrokerUnavailable
+from distributary.ingest.inputs.by_ranges import ByRanges
+from distributary.ingest.interruptible import answer_to, until_answered
+from distributary.ingest.kafka.offsets import Offsets, Positions
+from distributary.ingest.kafka.source import require_there
+from distributary.ingest.kinesis.kept import Kept
+from distributary.ingest.kinesis.looking import SHARDS_AT_ONCE, Line, Looking
+from distributary.ingest.kinesis.questions import KinesisClient, Questions, boto3_client
+from distributary.ingest.kinesis.reading import first_since, parts_of, records
+from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
+from distributary.ingest.settings.groups import Route, Source
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.source.kinesis import KinesisStream
+from distributary.ingest.source.contract import Channels, Tell
+from distributary.ingest.source.moments import Begins
+from distributary.ingest.source.ranges import next_range
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+
+_FOLDER = ".distributary/kinesis"
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+T = TypeVar("T")
+
+
+class RecordsGone(Exception):
+    """What comes next is gone, and that is to be recorded before anything else is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class KinesisRecords(ByRanges):
+    """The records of a stream, as a Spark session reads them."""
+
+    spark: SparkSession
+    source: Source
+    shards: Shards
+
+    def range(self, offsets: Offsets) -> DataFrame:
+        """The records of a range of offsets, from where they are kept."""
+        return self.shards.frame(self.spark, offsets)
+
+    def next_range(self, read: Positions, ends: Positions, most: int) -> Offsets:
+        """What comes next of each shard, at most so many records together; of one that came of others nothing before all of theirs is read.
+
+        Raises CheckpointMismatch where it is gone and that is to stop the run, RecordsGone where it is to be recorded.
+        """
+        there = self.shards.readable(read, ends, past_lost=self.source.on_data_loss == "record")
+        found = next_range(read, there, most)
+        is_some = any(begin < end for ranges in found.values() for begin, end in ranges.values())
+        return found if is_some else {}
+
+    def warm_up(self, channels: Channels) -> None:
+        """Have workers started."""
+        self.shards.frame(self.spark, {}).write.format("noop").mode("overwrite").save()
+
+
+class Asking:
+    """How Kinesis is asked: where there is somebody to be told, an outage is told of and waited for."""
+
+    def __init__(self, stop: threading.Event | None, tell: Tell | None) -> None:
+        """Nothing is asked yet."""
+        self.stop, self._tell = stop or threading.Event(), tell
+
+    def answer(self, ask: Callable[[], T]) -> T:
+        """The answer. Raises Stopped, and BrokerUnavailable where nobody is told."""
+
+        def interruptible() -> T:
+            return answer_to(ask, self.stop)
+
+        if self._tell is None:
+            return interruptible()
+        return until_answered(interruptible, BrokerUnavailable, self._tell, self.stop)
+
+    def was_away(self, ask: Callable[[], object]) -> bool:
+        """Wait until there is an answer; whether there was none at once."""
+        told: list[str] = []
+
+        def tell(reason: str, seconds: float) -> None:
+            told.append(reason)
+            if self._tell is not None:
+                self._tell(reason, seconds)
+
+        until_answered(lambda: answer_to(ask, self.stop), BrokerUnavailable, tell, self.stop)
+        return bool(told)
+
+
+class Shards:
+    """The shards of a stream, and what is kept of them beside the tables."""
+
+    holder = "Kinesis"
+
+    def __init__(self, questions: Questions, place: Files, begins: Begins, asking: Asking) -> None:
+        """`place` is where what is read is kept, of this stream and of others of its name. Raises what questions and places raise."""
+        self.topic = place.url.rpartition("/")[2]
+        self.whole = False
+        self._questions, self._asking = questions, asking
+        stream = asking.answer(questions.stream)
+        # One that is made anew has nothing in common with the one before.
+        self._kept = place.below(str(stream.created))
+        self._looking = asking.answer(
+            lambda: Looking(questions, Kept(self._kept), stream, partial(_from, begins), asking.stop)
+        )
+        # Where the newest batch begins, and the one before it; nobody knows before the log was asked.
+        self._begun: Positions = {}
+        self._done: Positions = {}
+
+    def close(self) -> None:
+        """End the connections."""
+        self._questions.close()
+
+    def cluster_id(self) -> str:
+        """The account and region."""
+        return f"Kinesis {self._looking.stream.arn.partition(':stream/')[0]}"
+
+    def topic_ids(self) -> dict[str, str]:
+        """When the stream was made, and the id of its reading, which numbers its records."""
+        created = self._asking.answer(self._questions.stream).created
+        return {self.topic: f"{created}-{self._looking.begun.id}"}
+
+    def was_away(self) -> bool:
+        """Wait until it answers; whether it did not at once."""
+        return self._asking.was_away(self._questions.stream)
+
+    def names(self) -> tuple[str, ...]:
+        """The stream."""
+        return (self.topic,)
+
+    def look(self) -> bool:
+        """There is one stream for ever."""
+        return False
+
+    def is_found(self, topic: str) -> bool:
+        """It is read by its name."""
+        return False
+
+    def partitions(self) -> dict[str, Sequence[int]]:
+        """The numbers in the names of all shards that were ever read."""
+        return {self.topic: sorted(self._looking.lines)}
+
+    def beginning(self) -> Positions:
+        """The first record of each shard that is kept, or comes."""
+        return self.earliest_offsets()
+
+    def earliest_offsets(self) -> Positions:
+        """The first one that is kept, or comes; behind records that are lost, where those come next."""
+        return {self.topic: {number: self._earliest(number, line) for number, line in self._sorted()}}
+
+    def end_offsets(self) -> Positions:
+        """Behind what was read of each shard, after a look at them. Raises what a look raises."""
+        self._asking.answer(lambda: self._looking.look(whole=self.whole))
+        return self.ends()
+
+    def ends(self) -> Positions:
+        """Behind what was read of each shard."""
+        return {self.topic: {number: line.end for number, line in self._sorted()}}
+
+    def offsets_from(self, milliseconds: int) -> Positions:
+        """The first record of each shard that came then or later, of those that were read and are kept."""
+        found = {number: self._first_since(line, milliseconds) for number, line in self._sorted()}
+        return {self.topic: {number: offset for number, offset in found.items() if offset is not None}}
+
+    def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
+        """How many records are to be read yet of those that are kept, or came up to now: of others nobody knows how many there are."""
+        mine = read.get(self.topic, {})
+        self._was_read({self.topic: dict(mine)})
+        there = (self.end_offsets() if ends is None else ends).get(self.topic, {})
+        return {self.topic: {number: max(0, end - mine.get(number, 0)) for number, end in there.items()}}
+
+    def columns(self, ends: Positions | None = None) -> str | None:
+        """Records tell."""
+        return None
+
+    def schemas(self) -> None:
+        """A registry has them."""
+
+    def records(
+        self,
+        spark: SparkSession,
+        pipeline: str,
+        source: Source,
+        route: Route,
+        beside: Beside = NOTHING_BESIDE,
+    ) -> KinesisRecords:
+        """The stream's records; each has its sequence number as a header."""
+        return KinesisRecords(spark, source, self)
+
+    def frame(self, spark: SparkSession, offsets: Offsets) -> DataFrame:
+        """The records of a range of offsets."""
+        parts = [
+            part
+            for number, (begin, end) in offsets.get(self.topic, {}).items()
+            if number in self._looking.lines
+            for part in parts_of(self._looking.lines[number].pieces, begin, end)
+        ]
+        return records(spark, self._kept, self.topic, parts)
+
+    def readable(self, read: Positions, ends: Positions, *, past_lost: bool) -> Positions:
+        """Up to where each shard may be read now: before what is lost, and nothing of one whose parents are not read to their ends.
+
+        Raises what is told of records that are lost where those come next: RecordsGone where they are to be passed.
+        """
+        self._was_read(read)
+        mine, until = read.get(self.topic, {}), ends.get(self.topic, {})
+        here = self.earliest_offsets()
+        if any(at < here[self.topic].get(number, at) for number, at in mine.items()):
+            if not past_lost:
+                require_there(read, here, self.holder)
+            raise RecordsGone("records of Kinesis were gone before they were read")
+        return {self.topic: {number: self._until(number, mine, until) for number in mine}}
+
+    def _until(self, number: int, read: Mapping[int, int], ends: Mapping[int, int]) -> int:
+        at = read[number]
+        line = self._looking.lines.get(number)
+        if line is None or any(
+            read.get(parent.shard.number, 0) < parent.end for parent in self._looking.parents(number)
+        ):
+            return at
+        lost = [piece.first for piece in line.pieces if piece.kind == "lost" and piece.first >= at]
+        return max(at, min([ends.get(number, at), *lost]))
+
+    def _earliest(self, number: int, line: Line) -> int:
+        read = self._begun.get(self.topic, {}).get(number, 0)
+        first = line.pieces[0].first if line.pieces else 0
+        at = max(first, read)
+        for piece in line.pieces:
+            if piece.kind == "lost" and piece.first == at:
+                at = piece.end
+        return at if at > max(first, read) else first
+
+    def _first_since(self, line: Line, milliseconds: int) -> int | None:
+        for piece in line.pieces:
+            if piece.newest >= milliseconds and piece.kind == "records":
+                return first_since(self._kept, piece, milliseconds)
+        return None
+
+    def _was_read(self, read: Positions) -> None:
+        """Take in where the log ends; what is before its newest batch is forgotten, as that one may have to be written again."""
+        # One that nothing was read of may be named or not.
+        read = {self.topic: {number: at for number, at in read.get(self.topic, {}).items() if at}}
+        if read == self._begun:
+            return
+        self._begun, self._done = read, self._begun
+        self._looking.forget(self._done, self.topic)
+
+    def _sorted(self) -> list[tuple[int, Line]]:
+        return sorted(self._looking.lines.items())
+
+
+def _from(begins: Begins, now: int) -> int | None:
+    """From which moment on a new reading has records."""
+    if isinstance(begins, datetime):
+        # Of a time that is to come Kinesis gives nothing.
+        return min(now, -((_EPOCH - begins) // timedelta(milliseconds=1)))
+    return now if begins == "latest" else None
+
+
+@contextmanager
+def open_stream(
+    settings: Settings,
+    chosen: KinesisStream,
+    stop: threading.Event | None = None,
+    tell: Tell | None = None,
+    client: KinesisClient | None = None,
+) -> Iterator[Shards]:
+    """The stream, until the block ends; `client` is asked instead of boto3's. Raises what Shards raises."""
+    asking = Asking(stop, tell)
+    questions = Questions(client or boto3_client(chosen, SHARDS_AT_ONCE), chosen)
+    root = open_files(settings.sink.root, settings.storage)
+    shards = Shards(
+        questions,
+        root.below(f"{_FOLDER}/{settings.name}/{chosen.topic}"),
+        settings.source.starting_offsets,
+        asking,
+    )
+    # A run that ends by itself ends at what is there: that has to be known.
+    shards.whole = tell is not None and (settings.trigger.available_now or settings.source.until is not None)
+    try:
+        yield shards
+    finally:
+        shards.close()

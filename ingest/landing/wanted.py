@@ -1,0 +1,59 @@
+"""Which files of a folder are taken, by what the settings say."""
+
+from __future__ import annotations
+
+import heapq
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from distributary.ingest.settings.source.landing import FilesSource
+from distributary.ingest.storage.contract import Files, Info
+
+
+@dataclass
+class Wanted:
+    """Chooses files. `now` is the time, in seconds since the epoch."""
+
+    chosen: FilesSource
+    now: Callable[[], float] = time.time
+
+    def takes(self, info: Info) -> bool:
+        """Whether a file is taken now: one that is settling is later."""
+        # Of no bytes there is nothing to read, and many may be written to yet.
+        if not info.size or any(part[0] in "._" for part in info.path.split("/")):
+            return False
+        name = info.name if "/" not in (self.chosen.glob or "/") else info.path
+        if self._glob is not None and not self._glob.fullmatch(name):
+            return False
+        return not self.is_settling(info)
+
+    def is_settling(self, info: Info) -> bool:
+        """Whether a file was written to so short a time ago that more may come."""
+        return bool(self.chosen.settle) and info.modified > (self.now() - self.chosen.settle) * 1000
+
+    @cached_property
+    def _glob(self) -> re.Pattern[str] | None:
+        return None if self.chosen.glob is None else as_regex(self.chosen.glob)
+
+
+def newest(folder: Files, chosen: FilesSource, most: int) -> list[Info]:
+    """The files that were written last of those that are taken, so many of them, the oldest first."""
+    taken = filter(Wanted(chosen).takes, folder.walk())
+    return heapq.nlargest(most, taken, key=lambda one: (one.modified, one.path))[::-1]
+
+
+def as_regex(glob: str) -> re.Pattern[str]:
+    """What a pattern of paths means."""
+    found, at = "", 0
+    while at < len(glob):
+        if glob.startswith("**/", at):
+            found, at = f"{found}(?:[^/]+/)*", at + 3
+        elif glob.startswith("**", at):
+            found, at = f"{found}.*", at + 2
+        else:
+            found += {"*": "[^/]*", "?": "[^/]"}.get(glob[at], re.escape(glob[at]))
+            at += 1
+    return re.compile(found, re.DOTALL)

@@ -1,0 +1,104 @@
+"""One table put back from an older copy, while all others and the checkpoint stay: what it lacks is never hidden by what comes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.ingest.batch.test_standing_still import goes_on, query
+from tests.ingest.kafka_records import TOPIC, Sent
+from tests.ingest.queries import GOLF, QUEST, Query, value
+
+from distributary.errors import CheckpointMismatch, CommitImpossible
+from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
+
+LIFE = ("both", "both", "both", "both")
+
+
+def records(begin: int, of: str) -> list[Sent]:
+    names = ("golf", "quest") if of == "both" else (of, of)
+    return [Sent(value(1, game_name=name), begin + at) for at, name in enumerate(names)]
+
+
+def batch(of: Query, entities: str = "both") -> None:
+    begin = of.log.so_far.ends[TOPIC][0]
+    of.batch(begin, records(begin, entities))
+
+
+def lived(root: Path, life: tuple[str, ...], copied_behind: int) -> Callable[[], None]:
+    """A run of batches for these tables, of which one is copied amid it; what puts that back."""
+    run = goes_on(query(root))
+    table, copy = root / "lake" / GOLF, root / "copy"
+    for number, entities in enumerate(life):
+        if number == copied_behind:
+            shutil.copytree(table, copy)
+        batch(run, entities)
+
+    def put_back() -> None:
+        shutil.rmtree(table)
+        shutil.copytree(copy, table)
+
+    return put_back
+
+
+def starts(root: Path) -> Query:
+    """A start that has to read the newest batch again may."""
+    found = query(root)
+    last, _ = found.log.last()
+    assert last is not None
+    found.resume(records(last.offsets[TOPIC][0][0], "both"))
+    return found
+
+
+@pytest.mark.parametrize("life", [LIFE, ("both", "both", "both", "quest", "quest")], ids=["busy", "quiet"])
+def test_a_table_that_lacks_batches_from_before_the_newest_is_named_and_nothing_is_added(
+    tmp_path: Path, life: tuple[str, ...]
+) -> None:
+    put_back = lived(tmp_path, life, copied_behind=1)
+    put_back()
+    for _ in range(2):
+        with pytest.raises(CommitImpossible, match=f"{GOLF} has batch 1 as its newest one, and batch 3 was"):
+            starts(tmp_path)
+    run = query(tmp_path)
+    assert (run.rows(GOLF), run.rows(QUEST)) == (1, sum(2 if one == "quest" else 1 for one in life))
+    (stuck,) = StuckCommits(run.here).read()
+    assert (stuck.batch_id, stuck.tables) == (4 if life == LIFE else 3, (GOLF,))
+    # The user lets it go without them.
+    Resolutions(run.here).skip(stuck.batch_id, GOLF)
+    batch(starts(tmp_path))
+    assert starts(tmp_path).rows(GOLF) == 2
+
+
+def test_one_that_lacks_the_newest_batch_alone_gets_it_again(tmp_path: Path) -> None:
+    put_back = lived(tmp_path, LIFE, copied_behind=3)
+    put_back()
+    assert starts(tmp_path).rows(GOLF) == 4
+
+
+def test_a_table_of_which_the_last_batches_have_nothing_is_looked_for_so_far_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_back = lived(tmp_path, ("both", "both", "quest", "quest"), copied_behind=1)
+    put_back()
+    monkeypatch.setattr("distributary.ingest.checkpoint.put_back._MOST_LOOKED_AT", 1)
+    batch(starts(tmp_path), "quest")
+    monkeypatch.setattr("distributary.ingest.checkpoint.put_back._MOST_LOOKED_AT", 10)
+    with pytest.raises(CommitImpossible, match="and batch 2 was in it"):
+        starts(tmp_path)
+
+
+def test_a_table_that_is_put_back_while_a_run_goes_on_stops_it(tmp_path: Path) -> None:
+    run = goes_on(query(tmp_path))
+    batch(run)
+    shutil.copytree(tmp_path / "lake" / GOLF, tmp_path / "copy")
+    batch(run)
+    shutil.rmtree(tmp_path / "lake" / GOLF)
+    shutil.copytree(tmp_path / "copy", tmp_path / "lake" / GOLF)
+    with pytest.raises(
+        CheckpointMismatch, match="had batch 2 in this run, and has batch 1 as its newest one"
+    ):
+        batch(run)
+    with pytest.raises(CommitImpossible, match="and batch 2 was in it"):
+        starts(tmp_path)

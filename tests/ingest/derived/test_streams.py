@@ -1,0 +1,233 @@
+"""Streams over small tables on this machine: what is added stays, and is what all rows that were in time make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from tests.ingest.derived.test_refresh import Bench
+
+from distributary.ingest import failpoints
+
+pytestmark = [pytest.mark.spark]
+
+DAY = datetime(2026, 1, 1, tzinfo=timezone.utc)
+
+WINDOWS: dict[str, Any] = {
+    "table": "gold",
+    "inputs": ["t"],
+    "stream": {
+        "watermark": {"time": "at", "late_seconds": 60},
+        "window": {"seconds": 600},
+        "by": ["city"],
+        "columns": {"n": "count(*)", "cars": "count(DISTINCT car)"},
+    },
+}
+
+
+def seen(minute: float, car: int = 1, city: str = "Ulm") -> dict[str, Any]:
+    return {"at": DAY + timedelta(minutes=minute), "car": car, "city": city}
+
+
+def with_(rule: Mapping[str, Any], **changed: Any) -> dict[str, Any]:
+    return {**rule, "stream": {**rule["stream"], **changed}}
+
+
+@pytest.fixture
+def bench(tmp_path: Path, spark: SparkSession) -> Bench:
+    return Bench(tmp_path, spark)
+
+
+def windows(bench: Bench) -> list[tuple[Any, ...]]:
+    rows = [
+        ((one["window_start"] - DAY) // timedelta(minutes=1), one["city"], one["n"], one["cars"])
+        for one in bench.rows()
+    ]
+    return sorted(rows)
+
+
+def test_a_window_is_there_once_it_is_over_and_stays_as_it_was(bench: Bench) -> None:
+    bench.put(seen(1), seen(2, 2), seen(5, 2, "Bonn"), seen(10.5))
+    made = bench.derive(WINDOWS)
+    # Ten minutes and a half, less one: the first window may get rows yet.
+    assert (made.how, made.rows, windows(bench)) == ("made", 0, [])
+    bench.put(seen(9, 3), seen(11.5))
+    done = bench.derive(WINDOWS)
+    assert (done.how, done.rows, done.why) == ("added", 2, "")
+    first = [(0, "Bonn", 1, 1), (0, "Ulm", 3, 3)]
+    assert windows(bench) == first
+    files = set(DeltaTable(str(bench.root / "gold")).file_uris())
+    assert bench.derive(WINDOWS).how == "current"
+    # One row is too late, another one is not.
+    bench.put(seen(9.9), seen(12), seen(25))
+    late = bench.derive(WINDOWS)
+    assert (late.how, late.rows, late.why) == ("added", 1, "1 rows came too late for it")
+    assert windows(bench) == [*first, (10, "Ulm", 3, 1)]
+    assert files <= set(DeltaTable(str(bench.root / "gold")).file_uris())
+    # An OPTIMIZE of either changes nothing.
+    for table in ("t", "gold"):
+        DeltaTable(str(bench.root / table)).optimize.compact()
+    bench.put(seen(40))
+    assert bench.derive(WINDOWS).rows == 1
+    assert [one[0] for one in windows(bench)] == [0, 0, 10, 20]
+
+
+def test_a_clock_that_is_ahead_ends_no_window_for_the_others(bench: Bench) -> None:
+    bench.put(seen(1), {**seen(1), "at": datetime(2999, 1, 1, tzinfo=timezone.utc)})
+    bench.derive(WINDOWS)
+    now = datetime.now(timezone.utc)
+    bench.put({**seen(1), "at": now})
+    done = bench.derive(WINDOWS)
+    assert done.why == ""
+    assert len(windows(bench)) == 1
+
+
+def test_update_has_windows_that_are_not_over_as_they_are_so_far_and_complete_all_of_all_rows(
+    bench: Bench,
+) -> None:
+    update = with_(WINDOWS, output="update")
+    bench.put(seen(1), seen(10.5))
+    bench.derive(update)
+    assert windows(bench) == [(0, "Ulm", 1, 1), (10, "Ulm", 1, 1)]
+    bench.put(seen(2), seen(21.5))
+    bench.derive(update)
+    assert windows(bench) == [(0, "Ulm", 2, 1), (10, "Ulm", 1, 1), (20, "Ulm", 1, 1)]
+    bench.put(seen(3), seen(12), seen(22))
+    assert bench.derive(update).why == "2 rows came too late for it"
+    assert windows(bench) == [(0, "Ulm", 2, 1), (10, "Ulm", 1, 1), (20, "Ulm", 2, 1)]
+    complete = {**with_(WINDOWS, output="complete"), "table": "whole"}
+    bench.derive(complete)
+    assert [one["n"] for one in sorted(bench.rows("whole"), key=lambda one: one["window_start"])] == [3, 2, 2]
+
+
+def test_windows_slide_and_what_is_looked_up_stands_beside_each_row(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "cities.csv").write_text("city,land\nUlm,BW\n")
+    rule = {
+        **with_(
+            WINDOWS,
+            window={"seconds": 600, "slide_seconds": 300},
+            by=["coalesce(land, '?') AS land"],
+            columns={"n": "count(*)"},
+            where="car < 5",
+            lookup={"cities": ["city"]},
+        ),
+        "static": {"cities": {"path": str(tmp_path / "cities.csv")}},
+    }
+    bench.put(seen(1), seen(6, 2, "Bonn"), seen(6, 9), seen(30))
+    assert bench.derive(rule).rows == 4
+    found = sorted(
+        ((one["window_start"] - DAY).total_seconds() / 60, one["land"], one["n"]) for one in bench.rows()
+    )
+    assert found == [(-5.0, "BW", 1), (0.0, "?", 1), (0.0, "BW", 1), (5.0, "?", 1)]
+
+
+def test_rows_are_taken_as_they_come_each_once_with_what_is_looked_up_then(
+    bench: Bench, tmp_path: Path
+) -> None:
+    cities = tmp_path / "cities.csv"
+    cities.write_text("city,land\nUlm,BW\n")
+    rule = {
+        "table": "gold",
+        "inputs": ["t"],
+        "static": {"cities": {"path": str(cities)}},
+        "stream": {"columns": {"car": "car", "land": "land"}, "lookup": {"cities": ["city"]}},
+    }
+    bench.put(seen(1, 1), seen(1, 2, "Bonn"))
+    assert bench.derive(rule).how == "made"
+    cities.write_text("city,land\nUlm,Baden\nBonn,NRW\n")
+    assert bench.derive(rule).how == "current"
+    bench.put(seen(2, 3, "Bonn"))
+    done = bench.derive(rule)
+    assert (done.how, done.rows) == ("added", 1)
+    have = sorted((one["car"], one["land"]) for one in bench.rows())
+    assert have == [(1, "BW"), (2, None), (3, "NRW")]
+    # What is no more there cannot be taken back.
+    DeltaTable(str(bench.root / "t")).delete("car = 1")
+    refused = bench.derive(rule)
+    assert refused.how == "failed"
+    assert "rows of its input were replaced or deleted" in refused.why
+    assert "`distributary derive --table gold --whole`" in refused.why
+    assert bench.derive(rule, whole=True).how == "made"
+    assert sorted((one["car"], one["land"]) for one in bench.rows()) == [(2, "NRW"), (3, "NRW")]
+    assert bench.derive(rule).how == "current"
+
+
+def test_rows_of_two_tables_are_there_as_pairs_once_nothing_can_come_to_them(bench: Bench) -> None:
+    rule = {
+        "table": "gold",
+        "inputs": ["t", "u"],
+        "stream": {
+            "watermark": {"time": "at", "late_seconds": 60},
+            "join": {"time": "seen", "within_seconds": 300, "on": "this.car = other.car", "how": "left"},
+            "columns": {"car": "this.car", "place": "other.place"},
+        },
+    }
+
+    def parked(minute: float, car: int, place: str) -> None:
+        bench.put({"seen": DAY + timedelta(minutes=minute), "car": car, "place": place}, table="u")
+
+    bench.put(seen(1, 1), seen(2, 2), seen(3, 3), seen(4, 4))
+    parked(0, 1, "a")
+    parked(7.5, 2, "too far")
+    parked(2, 3, "b")
+    assert bench.derive_with(rule, "t", "u").rows == 0
+    bench.put(seen(12, 5))
+    parked(6, 3, "c")
+    assert bench.derive_with(rule, "t", "u").rows == 1
+    parked(12, 9, "d")
+    done = bench.derive_with(rule, "t", "u")
+    assert (done.how, done.rows) == ("added", 4)
+    pairs = sorted((one["car"], one["place"] or "") for one in bench.rows())
+    assert pairs == [(1, "a"), (2, ""), (3, "b"), (3, "c"), (4, "")]
+
+
+def test_other_settings_and_other_types_are_refused_by_name(bench: Bench) -> None:
+    bench.put(seen(1), seen(30))
+    assert bench.derive(WINDOWS).rows == 1
+    other = with_(WINDOWS, where="car > 0")
+    bench.put(seen(50))
+    refused = bench.derive(other)
+    assert "its rows were made by other settings" in refused.why
+    assert len(windows(bench)) == 1
+    assert bench.derive(other, whole=True).how == "made"
+    assert len(windows(bench)) == 2
+    text = {"table": "texts", "inputs": ["t"], "stream": {**WINDOWS["stream"], "watermark": {"time": "city"}}}
+    assert "is of type string; make a timestamp of it" in bench.derive(text).why
+
+
+def test_up_to_when_rows_are_there_the_log_remembers_whatever_of_its_entries_is_left(bench: Bench) -> None:
+    for minutes in ((1, 30), (50,)):
+        bench.put(*map(seen, minutes))
+        bench.derive(WINDOWS)
+    gold = DeltaTable(str(bench.root / "gold"))
+    gold.optimize.compact()
+    gold.create_checkpoint()
+    for version in range(gold.version()):
+        (bench.root / "gold" / "_delta_log" / f"{version:020d}.json").unlink()
+    bench.put(seen(2), seen(70))
+    # How many came late nobody can tell any more.
+    done = bench.derive(WINDOWS)
+    assert (done.how, done.rows, done.why) == ("added", 1, "")
+    assert windows(bench) == [(0, "Ulm", 1, 1), (30, "Ulm", 1, 1), (50, "Ulm", 1, 1)]
+
+
+@pytest.mark.parametrize("point", [failpoints.AMID_DERIVING, failpoints.AFTER_DERIVING])
+def test_a_round_that_dies_around_its_entry_adds_each_row_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, point: str
+) -> None:
+    bench.put(seen(1), seen(12))
+    bench.derive(WINDOWS)
+    bench.put(seen(30))
+    monkeypatch.setenv(failpoints.VARIABLE, f"{point}=fail")
+    monkeypatch.setattr(failpoints, "_fired", set())
+    with pytest.raises(failpoints.Failpoint):
+        bench.derive(WINDOWS)
+    monkeypatch.delenv(failpoints.VARIABLE)
+    after = bench.derive(WINDOWS)
+    assert after.how == ("added" if point == failpoints.AMID_DERIVING else "current")
+    assert windows(bench) == [(0, "Ulm", 1, 1), (10, "Ulm", 1, 1)]

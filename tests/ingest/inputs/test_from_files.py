@@ -1,0 +1,169 @@
+"""A folder that files land in, asked as a run asks it; whole pipelines are in tests/ingest/e2e/test_landed.py."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.ingest.storage.relay import Relay, relayed
+from tests.ingest.storage.stores import Store
+
+from distributary.ingest.inputs.from_files import FilesGone, LandingFolder, Waits
+from distributary.ingest.landing.numbers import first_offset
+from distributary.ingest.settings.source.landing import FilesSource
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.place import Place
+from distributary.ingest.storage.posix import PosixFiles
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> PosixFiles:
+    return PosixFiles(tmp_path)
+
+
+def landing(root: PosixFiles, *, skips_gone: bool = False, **chosen: Any) -> LandingFolder:
+    """The folder as a run opens it that goes on with its first file."""
+    settings = FilesSource.model_validate({"path": f"{root.url}/landing", **chosen})
+    found = LandingFolder(root.below("landing"), root.below("lake"), settings, skips_gone=skips_gone)
+    found.lag({found.topic: {0: 0}})
+    return found
+
+
+def batch(found: LandingFolder, first: int = 0) -> list[str]:
+    """The paths of the files that the next batch reads."""
+    end = found.batch_end(first, found.end_offsets()[found.topic][0] >> 32)
+    return [one.path for one in found.files_in(first_offset(first), first_offset(end))]
+
+
+def test_a_copy_is_read_where_the_file_that_it_is_a_copy_of_went_before_its_turn(root: PosixFiles) -> None:
+    root.put("landing/a", b"its content")
+    found = landing(root)
+    root.put("landing/copy", b"its content")
+    found.end_offsets()
+    assert batch(found) == ["a"]
+    other = landing(root)
+    root.delete(["landing/a"])
+    assert batch(other) == []
+    assert batch(other, 1) == ["copy"]
+
+
+def test_one_that_went_with_all_its_copies_ends_the_run(root: PosixFiles) -> None:
+    root.put("landing/a", b"its content")
+    found = landing(root)
+    root.delete(["landing/a"])
+    with pytest.raises(FilesGone, match=r"1 files of .* went away before they were read: a"):
+        batch(found)
+
+
+def test_a_copy_that_was_not_read_is_not_archived(root: PosixFiles) -> None:
+    root.put("landing/a", b"its content")
+    root.put("landing/b", b"its content")
+    found = landing(root)
+    found.archives_to(root.below("archive"))
+    (first,) = found.files_in(0, first_offset(1))
+    copy = {"a": "b", "b": "a"}[first.path]
+    root.put(f"landing/{first.path}", b"rewritten before it was read")
+    read, at = list[str](), 0
+    for _ in range(4):
+        found.end_offsets()
+        assert root.below("archive").info(copy) is None or copy in read
+        end = found.batch_end(at, found.ends()[found.topic][0] >> 32)
+        read += [one.path for one in found.files_in(first_offset(at), first_offset(end))]
+        at = end
+    assert sorted(read) == ["a", "b"]
+
+
+@pytest.mark.parametrize("content", [b"", b"of another name by now"])
+def test_a_file_that_is_not_taken_any_more_holds_up_no_other(root: PosixFiles, content: bytes) -> None:
+    long_ago = time.time() - 3600
+    for path in ("a.json", "b.json"):
+        root.put(f"landing/{path}", b"its content " + path.encode())
+        os.utime(f"{root.url}/landing/{path}", (long_ago, long_ago - (path == "a.json")))
+    landing(root, settle="60 s")
+    root.put("landing/a.json", content)
+    found = landing(root, settle="60 s", glob="b*")
+    assert batch(found) == ["b.json"], "more may come of the other"
+    assert batch(found, 2) == []
+    os.utime(f"{root.url}/landing/a.json", (long_ago, long_ago))
+    assert batch(landing(root, settle="60 s", glob="b*"), 2) == ["a.json"], "which is told, not waited for"
+
+
+def test_a_file_that_is_written_to_for_ever_waits_alone_and_is_read_once_it_has_settled(
+    root: PosixFiles,
+) -> None:
+    long_ago = time.time() - 3600
+    for path in ("a.json", "b.json"):
+        root.put(f"landing/{path}", b"its content " + path.encode())
+        os.utime(f"{root.url}/landing/{path}", (long_ago, long_ago - (path == "a.json")))
+    landing(root, settle="60 s")
+    root.put("landing/a.json", b"a line more")
+    found = landing(root, settle="60 s")
+    assert batch(found) == ["b.json"]
+    assert batch(found, 2) == [], "behind which there is nothing yet"
+    os.utime(f"{root.url}/landing/a.json", (long_ago, long_ago))
+    found.end_offsets()
+    assert batch(found, 2) == ["a.json"]
+
+
+@pytest.fixture
+def behind(s3_store: Store) -> Iterator[tuple[Relay, Files]]:
+    """A relay, and a place behind it whose client asks but once."""
+    with relayed(s3_store.port) as relay:
+        options = s3_store.options_by(relay.port)
+        once = options.model_copy(update={"http": options.http.model_copy(update={"retry_seconds": 0.0})})
+        yield relay, open_files(Place.parse(s3_store.files().url), once)
+
+
+def opened_landing(folder: Files, root: Files, waits: Waits | None = None, **chosen: str) -> LandingFolder:
+    source = FilesSource.model_validate({"path": "/landing", **chosen})
+    return LandingFolder(folder, root, source, skips_gone=False, waits=waits)
+
+
+def test_a_store_that_files_land_in_is_waited_for_and_that_is_told(
+    behind: tuple[Relay, Files], tmp_path: Path
+) -> None:
+    relay, folder = behind
+    folder.put("a.json", b"{}")
+    told: list[str] = []
+
+    def tell(why: str, seconds: float) -> None:
+        told.append(why)
+        relay.away = None
+
+    waiting = opened_landing(folder, PosixFiles(tmp_path), Waits(tell))
+    relay.away = "503"
+    assert waiting.end_offsets() == {"landing": {0: first_offset(1)}}
+    assert told[0].startswith(f"{folder.url} does not answer")
+    assert not waiting.was_away()
+    relay.away = "cut"
+    assert waiting.was_away()
+    assert list(folder.names("_probe")) == [], "where files land nothing is written"
+    relay.away = "503"
+    with pytest.raises(ConnectionError):
+        opened_landing(folder, PosixFiles(tmp_path)).end_offsets()
+
+
+@pytest.mark.parametrize("kind", ["folder", "store"])
+def test_files_are_archived_once_nothing_may_have_to_be_written_again_from_them(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    root: Files = PosixFiles(tmp_path / "root")
+    if kind == "store":
+        root = request.getfixturevalue("s3_store").files()
+    folder, archive = PosixFiles(tmp_path / "landing"), PosixFiles(tmp_path / "archive")
+    source = opened_landing(folder, root)
+    source.archives_to(archive)
+    for number in range(3):
+        folder.put(f"{number}.json", b"%d" % number)
+        source.lag({"landing": {0: first_offset(number)}})
+        source.batch_end(number, number + 1)
+        archived = sorted(info.path for info in archive.walk())
+        late = 0 if kind == "store" else 1
+        assert archived == [f"{n}.json" for n in range(max(0, number - late))]
+    source.batch_end(3, 3)
+    assert ("2.json" in {info.path for info in archive.walk()}) == (kind == "store")

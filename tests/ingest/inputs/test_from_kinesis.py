@@ -1,0 +1,156 @@
+"""A Kinesis stream as a source: in what order it is read, where it begins and ends, and what becomes of losses and outages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.ingest.kinesis.emulated import Emulated
+from tests.ingest.kinesis.looked import HOUR, Clock
+
+from distributary.errors import BrokerUnavailable, CheckpointMismatch
+from distributary.ingest.inputs.from_kinesis import KinesisRecords, RecordsGone, Shards, open_stream
+from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.source.contract import Tell
+from distributary.ingest.source.moments import first_offsets, last_offsets
+
+
+class World:
+    """A stream of one shard, and a clock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.clock = folder, Clock()
+        self.stream = Emulated(1, now=self.clock)
+
+    def settings(self, **source: Any) -> Settings:
+        given = {
+            "name": "streamed",
+            "source": {"kinesis": {"stream": "games"}, **source},
+            "decode": {"format": "json"},
+            "route": {"by": "topic"},
+            "sink": {"root": "./lake"},
+            "trigger": {"available_now": True},
+        }
+        return Settings.from_dict(given, self.folder)
+
+    @contextmanager
+    def opened(self, tell: Tell | None = None, **source: Any) -> Iterator[tuple[Shards, KinesisRecords]]:
+        """The source, and its records as no session reads them."""
+        settings = self.settings(**source)
+        assert settings.source.kinesis is not None
+        with open_stream(settings, settings.source.kinesis, tell=tell, client=self.stream) as shards:
+            yield shards, KinesisRecords(None, settings.source, shards)  # type: ignore[arg-type] # none is needed
+
+    def moment(self) -> datetime:
+        return datetime.fromtimestamp(self.clock.at, timezone.utc)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def at(**shards: int) -> Positions:
+    return {"games": {int(name[1:]): offset for name, offset in shards.items()}}
+
+
+def test_no_batch_has_records_of_a_shard_before_all_of_its_parents_are_in_earlier_ones(world: World) -> None:
+    world.stream.put_into(0, *[b"0"] * 5)
+    world.stream.split(0)
+    world.stream.put_into(1, b"1")
+    world.stream.put_into(2, b"1", b"2")
+    with world.opened() as (shards, records):
+        ends = shards.end_offsets()
+        assert ends == at(_0=5, _1=1, _2=2)
+        read, batches = at(_0=0, _1=0, _2=0), []
+        while offsets := records.next_range(read, ends, 3):
+            read = {"games": {number: end for number, (_, end) in offsets["games"].items()}}
+            batches.append(read["games"])
+    assert batches == [{0: 3, 1: 0, 2: 0}, {0: 5, 1: 0, 2: 0}, {0: 5, 1: 1, 2: 2}]
+
+
+def test_a_reading_begins_where_the_settings_say_and_ends_so(world: World) -> None:
+    world.stream.put_into(0, b"0", b"1")
+    world.clock.at += HOUR
+    begins = world.moment()
+    world.stream.put_into(0, b"2", b"3")
+    world.clock.at += HOUR
+    until = world.moment()
+    world.stream.put_into(0, b"4")
+    with world.opened(starting_offsets=begins, until=until, tell=lambda *_: None) as (shards, _):
+        assert first_offsets(begins, shards) == at(_0=0)
+        assert last_offsets(until, shards) == at(_0=2)
+        assert last_offsets(until + timedelta(hours=1), shards) == at(_0=3)
+        assert shards.ends() == at(_0=3)
+
+
+def test_latest_is_the_end_at_the_first_start(world: World) -> None:
+    world.stream.put_into(0, b"0")
+    world.clock.at += HOUR
+    with world.opened(starting_offsets="latest") as (shards, _):
+        assert first_offsets("latest", shards) == at(_0=0)
+    world.clock.at += HOUR
+    world.stream.put_into(0, b"1")
+    with world.opened(starting_offsets="latest") as (shards, _):
+        assert shards.end_offsets() == at(_0=1)
+
+
+def test_what_is_lost_is_met_where_it_comes_next(world: World) -> None:
+    world.stream.put_into(0, *[b"0"] * 3)
+    with world.opened() as (shards, _):
+        shards.end_offsets()
+    world.clock.at += 30 * HOUR
+    world.stream.put_into(0, b"1")
+    with world.opened() as (shards, records):
+        ends = shards.end_offsets()
+        assert records.next_range(at(_0=0), ends, 10) == {"games": {0: (0, 3)}}
+        with pytest.raises(
+            CheckpointMismatch, match="Kinesis has no more of games/0 from offset 3 to before 4"
+        ):
+            records.next_range(at(_0=3), ends, 10)
+        assert shards.earliest_offsets() == at(_0=4)
+    with world.opened(on_data_loss="record") as (shards, records):
+        with pytest.raises(RecordsGone):
+            records.next_range(at(_0=3), shards.ends(), 10)
+        assert records.next_range(at(_0=4), shards.ends(), 10) == {"games": {0: (4, 5)}}
+
+
+def test_the_newest_batchs_records_stay_until_another_one_is_behind_it(world: World) -> None:
+    def first() -> int:
+        return shards.earliest_offsets()["games"][0]
+
+    with world.opened() as (shards, records):
+        for _ in range(4):
+            world.stream.put_into(0, b"0")
+            ends = shards.end_offsets()
+        shards.lag(at(_0=2), ends)
+        records.next_range(at(_0=2, _1=0), ends, 1)
+        assert first() == 0
+        records.next_range(at(_0=3), ends, 1)
+        assert first() == 2
+    with world.opened() as (shards, records):
+        shards.lag(at(_0=4))
+        assert first() == 2
+
+
+def test_an_outage_is_waited_for_where_there_is_somebody_to_tell(world: World) -> None:
+    told = list[str]()
+
+    def tell(reason: str, _: float) -> None:
+        told.append(reason)
+        world.stream.refused = None
+
+    with world.opened() as (shards, _):
+        world.stream.refused = "InternalFailure"
+        with pytest.raises(BrokerUnavailable, match=r"stream games, fails \(InternalFailure\)"):
+            shards.end_offsets()
+        assert not shards.was_away()
+    with world.opened(tell=tell) as (shards, _):
+        world.stream.put_into(0, b"0")
+        assert shards.end_offsets() == at(_0=1)
+    assert len(told) == 1
