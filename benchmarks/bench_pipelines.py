@@ -1,4 +1,4 @@
-"""What a pipeline costs that does more than fill its tables: tables made of tables, records kept as they came, expectations.
+"""What a pipeline costs that does more than fill its tables: tables made of tables, records kept as they came, expectations; and replays of these.
 
 python benchmarks/bench_pipelines.py --help; README.md says what is measured and how it is kept fair.
 """
@@ -22,7 +22,7 @@ sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
 from benchmarks.bounds import Bound, broken
 from benchmarks.machine import machine, versions
 from benchmarks.output import screen, write
-from benchmarks.pipelines.ways import PLAIN, measured, ways
+from benchmarks.pipelines.ways import PLAIN, REPLAY, measured, ways
 from benchmarks.sizes import FULL, SMOKE
 from benchmarks.watching import Watch, watching
 from benchmarks.world import DRIVER_MEMORY, open_world
@@ -32,12 +32,13 @@ from distributary.views.terminal import console
 
 RESULTS = Path(__file__).resolve().parent / "results" / "pipelines.json"
 
-PARTS = ("gold", "bronze", "expectations")
+PARTS = ("gold", "bronze", "expectations", REPLAY)
 
 BOUNDS = (
     Bound("gold", "times the seconds without tables made of tables", 1.5),
     Bound("bronze", "times the seconds without records kept as they came", 1.25),
     Bound("expectations", "times the seconds without five expectations a table", 1.1),
+    Bound(REPLAY, "times the rows/s from Kafka, from what was kept as it came", 1.0, at_least=True),
 )
 
 
@@ -117,11 +118,12 @@ def _measured(sizes: PipelineSizes, names: Sequence[str], watch: Watch, *, smoke
 
 
 def ratios_of(found: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, float | None]:
-    """The median seconds of each way by those of the plain one beside it; None for what was not measured."""
+    """The median seconds of each way by those of the plain one beside it, of a replay its speed; None for what was not measured."""
     ratios: dict[str, float | None] = dict.fromkeys(bound.figure for bound in BOUNDS)
     for seconds in found.values():
         for name in ratios.keys() & seconds.keys():
-            ratios[name] = round(statistics.median(seconds[name]) / statistics.median(seconds[PLAIN]), 3)
+            mine, plain = statistics.median(seconds[name]), statistics.median(seconds[PLAIN])
+            ratios[name] = round(plain / mine if name == REPLAY else mine / plain, 3)
     return ratios
 
 

@@ -13,10 +13,13 @@ from benchmarks.world import Topic, World
 from deltalake import DeltaTable
 
 from distributary.errors import CheckFailed
+from distributary.ingest.rebuild.emptying import empty
+from distributary.ingest.rebuild.silver import replay
 from distributary.ingest.run import run
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.opening import files_at
 
-PLAIN = "plain"
+PLAIN, REPLAY = "plain", "replay"
 
 PLAYERS = {
     "table": "gold_{entity}_players",
@@ -53,7 +56,13 @@ def ways(refresh_batches: int) -> dict[str, Way]:
     """All of them, by name."""
     gold = {"derive": [{**PLAYERS, "every_batches": refresh_batches}]}
     expects = {"tables": [{"match": "*", "expect": EXPECTED}]}
-    found = [Way(PLAIN, {}), Way("gold", gold), Way("bronze", {"bronze": {}}), Way("expectations", expects)]
+    found = [
+        Way(PLAIN, {}),
+        Way("gold", gold),
+        Way("bronze", {"bronze": {}}),
+        Way("expectations", expects),
+        Way(REPLAY, {"bronze": {}}),
+    ]
     return {way.name: way for way in found}
 
 
@@ -76,6 +85,12 @@ def _once(world: World, topic: Topic, batch_rows: int, way: Way) -> float:
     settings = world.settings(topic.name, folder, batch_rows, **way.changed)
     began = time.perf_counter()
     run(settings, spark=world.spark)
+    if way.name == REPLAY:
+        # From Kafka they only come there.
+        for game in topic.rows:
+            empty(files_at(folder / "lake" / settings.route.folder(game)), "benchmark", way.name)
+        began = time.perf_counter()
+        replay(settings, spark=world.spark)
     seconds = time.perf_counter() - began
     _holds(settings, topic, way, folder / "lake")
     return seconds

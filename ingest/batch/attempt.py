@@ -30,8 +30,9 @@ from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_json import to_json
 from distributary.ingest.checkpoint.sums import check_sums
 from distributary.ingest.commit_log.entries import NONE
+from distributary.ingest.commit_log.followed import Followed
 from distributary.ingest.commit_log.owners import Owners
-from distributary.ingest.commit_log.writing import Writer
+from distributary.ingest.commit_log.writing import written
 from distributary.ingest.evolution.rules import RunRules
 from distributary.ingest.evolution.vetoes import Veto, Vetoes
 from distributary.ingest.kafka.offset_spans import join_spans, spans_of
@@ -114,14 +115,14 @@ class Run:
     """What the batches of one run share, whichever query they belong to.
 
     owners   whose the tables are, as this run asks and answers
-    log      its checkpoint's, which this run writes
+    log      its checkpoint's, which this run writes unless it is beside another one
     workers  Spark's, as every pass uses them
     """
 
     owners: Owners
     checkpoint: Checkpoint
     generation: Generation
-    log: Writer
+    log: Followed
     tables: TableBook
     rules: RunRules
     workers: Workers
@@ -224,7 +225,9 @@ class Attempts:
         manifest = decide(run.pipeline, run.generation, run.tables, decision)
         failpoints.reach(failpoints.BEFORE_MANIFEST, batch_id)
         check_sums(manifest)
-        entry = run.log.append(offsets, to_json(manifest), (table.folder for table in manifest.tables))
+        entry = written(run.log).append(
+            offsets, to_json(manifest), (table.folder for table in manifest.tables)
+        )
         failpoints.reach(failpoints.AFTER_MANIFEST, batch_id)
         return Decided(
             manifest,

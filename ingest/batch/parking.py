@@ -28,8 +28,9 @@ from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.columns.widening import widenings
 from distributary.ingest.commit_log.entries import NONE, Batch, Standing
+from distributary.ingest.commit_log.followed import Followed
 from distributary.ingest.commit_log.reading import CommitLog, KeptLog
-from distributary.ingest.commit_log.writing import Writer
+from distributary.ingest.commit_log.writing import written
 from distributary.ingest.evolution.rules import Parking
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.merge.rule import memory_folder, memory_schema
@@ -64,7 +65,7 @@ class RunsParkedTables:
     """The parked tables of one run, whose log names what waits for them; and those that nobody can open, for which nothing may wait yet."""
 
     checkpoint: Checkpoint
-    writer: Writer
+    log: Followed
     tables: TableBook
     rules: Parking
     _pinned: dict[tuple[str, int], PinnedTable] = field(default_factory=dict, init=False)
@@ -79,7 +80,7 @@ class RunsParkedTables:
     @property
     def folders(self) -> frozenset[str]:
         """The folders of all tables that are left alone: parked ones, and those that nobody can open."""
-        return self.unread.union(self.writer.so_far.parked)
+        return self.unread.union(self.log.so_far.parked)
 
     @property
     def unread(self) -> frozenset[str]:
@@ -88,12 +89,12 @@ class RunsParkedTables:
 
     def waits(self) -> dict[str, int]:
         """How many batches wait for each of these tables, by their folders in order."""
-        parked = self.writer.so_far.parked
+        parked = self.log.so_far.parked
         return {folder: len(parked.get(folder, ())) for folder in sorted(self.folders)}
 
     def waiting(self, batch_id: int) -> frozenset[str]:
         """The folders of the tables for which the batch's files wait."""
-        return self.writer.so_far.waiting(batch_id)
+        return self.log.so_far.waiting(batch_id)
 
     def park(self, batch_id: int, error: CommitImpossible) -> bool:
         """Let the batch's files wait for the tables that cannot take them; whether the settings say so.
@@ -103,9 +104,9 @@ class RunsParkedTables:
         """
         if not self.rules.parks:
             return False
-        parked = self.writer.so_far.parked
+        parked = self.log.so_far.parked
         more = {folder: (*parked.get(folder, ()), batch_id) for folder in error.tables}
-        self.writer.park({**parked, **more}, str(error))
+        written(self.log).park({**parked, **more}, str(error))
         _log.warning("batch %s is parked for %s: %s", batch_id, ", ".join(error.tables), _REMEDY)
         return True
 
@@ -157,7 +158,7 @@ class RunsParkedTables:
 
     def park_unread(self) -> None:
         """Have what comes wait for tables that nobody can open, behind the newest batch each of them has, as far as the log still names one."""
-        parked = self.writer.so_far.parked
+        parked = self.log.so_far.parked
         newest = self._newest_batches(self._unread.keys() - parked.keys())
         if not newest:
             return
@@ -166,7 +167,7 @@ class RunsParkedTables:
             told = str(self._cannot_be_opened({folder: self._unread[folder] for folder in tables}))
             StuckCommits(self.checkpoint).add(number, CommitImpossible(told, tables))
         why = "; ".join(f"{folder} cannot be opened" for folder in sorted(newest))
-        self.writer.park({**parked, **{folder: (number,) for folder, number in newest.items()}}, why)
+        written(self.log).park({**parked, **{folder: (number,) for folder, number in newest.items()}}, why)
         for folder in sorted(newest):
             _log.warning(
                 "table %s is parked, as nobody can open it (%s): %s", folder, self._unread[folder], _REMEDY
@@ -175,8 +176,8 @@ class RunsParkedTables:
     def _newest_batches(self, folders: Collection[str]) -> dict[str, int]:
         """The newest batch with files for each of these tables, of those that are not closed and not too old to be waited behind."""
         found = dict[str, int]()
-        number, log = self.writer.so_far.last, self.checkpoint.log
-        first = max(log.closed() + 1, self.writer.next - self.rules.most) if folders else 0
+        number, log = self.log.so_far.last, self.checkpoint.log
+        first = max(log.closed() + 1, self.log.next - self.rules.most) if folders else 0
         while number is not None and number >= first and len(found) < len(folders):
             batch = log.entry(number)
             if not isinstance(batch, Batch):
@@ -194,7 +195,7 @@ class RunsParkedTables:
         A table of an entity that nobody can mend is left alone. Raises CheckpointMismatch, or what else keeps one from it, where the settings
         let none be parked.
         """
-        parked = self.writer.so_far.parked
+        parked = self.log.so_far.parked
         entities = {*parked, *(last.entities.values() if last else ())}
         owners = {name: folder for folder in entities for name in (folder, memory_folder(folder))}
 
@@ -224,7 +225,7 @@ class RunsParkedTables:
 
     def require_columns(self, folders: Collection[str]) -> None:
         """Raises CommitImpossible where one of these tables got records, and nobody can open it and nothing tells its columns."""
-        unknown = self.folders.intersection(folders) - self.writer.so_far.parked.keys()
+        unknown = self.folders.intersection(folders) - self.log.so_far.parked.keys()
         found = {
             folder: self._unread[folder]
             for folder in sorted(unknown)
@@ -238,9 +239,9 @@ class RunsParkedTables:
 
     def require_room(self) -> None:
         """Raises CommitImpossible where files have waited for so long that the settings let no further batch be decided."""
-        so_far = self.writer.so_far
+        so_far = self.log.so_far
         oldest, waits = so_far.oldest_parked, sum(map(len, so_far.parked.values()))
-        long = oldest is not None and self.writer.next - oldest > self.rules.most
+        long = oldest is not None and self.log.next - oldest > self.rules.most
         if not long and waits <= _MOST_WAITING:
             return
         told = self.told()[:_MOST_TOLD]
@@ -255,7 +256,7 @@ class RunsParkedTables:
 
     def told(self) -> str:
         """Which tables are parked, and since when, in words; empty where none is."""
-        parked = self.writer.so_far.parked
+        parked = self.log.so_far.parked
         each = [
             f"table {folder} is parked since batch {numbers[0]}, {len(numbers)} of its batches wait"
             for folder, numbers in sorted(parked.items())
@@ -265,7 +266,7 @@ class RunsParkedTables:
 
     def pinned(self, entities: Mapping[str, str]) -> dict[str, PinnedTable]:
         """The parked tables as they will be once they have what waits, whatever became of them: what comes has to fit behind that."""
-        waiting = self.writer.so_far.parked
+        waiting = self.log.so_far.parked
         parked = {folder: waiting[folder][-1] for folder in entities.values() if folder in waiting}
         names = {folder: entity for entity, folder in entities.items()}
         before = {folder: found.partitions for (folder, _), found in self._pinned.items()}
@@ -283,7 +284,7 @@ class RunsParkedTables:
 
     def _partitions(self, folder: str) -> tuple[str, ...]:
         """What a parked table is partitioned by, which files tell that wait: a batch of deletes alone has none."""
-        for number in reversed(self.writer.so_far.parked[folder]):
+        for number in reversed(self.log.so_far.parked[folder]):
             waits = finished_table(self.checkpoint.log, number, folder)[0].table(folder)
             if waits.files:
                 return waits.partitions
@@ -296,7 +297,7 @@ class RunsParkedTables:
     def bring_in(self, finisher: Finisher, columns: Columns) -> None:
         """Commit what waits to all tables that take it now, as a start does. Raises CommitImpossible where the settings let none be parked."""
         self.tables.parked = frozenset()
-        parked, log = self.writer.so_far.parked, KeptLog(self.checkpoint.log.files)
+        parked, log = self.log.so_far.parked, KeptLog(self.checkpoint.log.files)
         left = {folder: numbers for folder, numbers in parked.items() if folder in self._unread}
         coming = {
             folder: bringing(Waiting(log, folder, numbers), finisher, self.tables, columns, self.tables.spark)
@@ -320,7 +321,7 @@ class RunsParkedTables:
             del due[folder]
         if left != parked:
             came = ", ".join(sorted(parked.keys() - left.keys()))
-            self.writer.park(left, f"{came}: what waited is in, or to be left out")
+            written(self.log).park(left, f"{came}: what waited is in, or to be left out")
             _log.warning("no longer parked: %s", came)
             still = {number for numbers in left.values() for number in numbers}
             for number in {number for numbers in parked.values() for number in numbers} - still:

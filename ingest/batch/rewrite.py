@@ -17,8 +17,9 @@ from distributary.ingest.checkpoint.manifest_json import RewrittenFiles, rewritt
 from distributary.ingest.checkpoint.manifests import rewritten_of
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.commit_log.entries import Rewritten
+from distributary.ingest.commit_log.followed import Followed
 from distributary.ingest.commit_log.reading import CommitLog
-from distributary.ingest.commit_log.writing import Writer
+from distributary.ingest.commit_log.writing import written
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Pins, by_age
 from distributary.ingest.tables.known import TableBook
@@ -28,8 +29,8 @@ from distributary.ingest.tables.transaction import is_in
 class Rewriter:
     """Puts new files in the place of lost ones; the manifest itself stays as it was written."""
 
-    def __init__(self, log: CommitLog, writer: Writer, tables: TableBook, workers: Workers) -> None:
-        self._log, self._writer, self._tables, self._workers = log, writer, tables, workers
+    def __init__(self, log: CommitLog, following: Followed, tables: TableBook, workers: Workers) -> None:
+        self._log, self._following, self._tables, self._workers = log, following, tables, workers
         self._checkpoint = Checkpoint(log.files)
 
     def restored(  # noqa: PLR0913, PLR0917 - what was decided, how it is read again, and who is left alone
@@ -66,10 +67,10 @@ class Rewriter:
             still_as_read()
         except Exception:
             # Of a run that stood still while others went on the files were swept, and it has nothing to ask for.
-            self._writer.confirm()
+            self._following.confirm()
             self._let_decide(manifest, lost)
             raise
-        return self._taken(manifest, self._writer.rewrite(rewritten_to_json(found)), pins)
+        return self._taken(manifest, written(self._following).rewrite(rewritten_to_json(found)), pins)
 
     def _taken(self, manifest: Manifest, entry: Rewritten, pins: Pins) -> Manifest:
         """The manifest with the files of an entry, and no others of its number that attempts of this run left behind.
@@ -77,7 +78,7 @@ class Rewriter:
         Of an earlier run's numbers all is swept together, once the batch is finished.
         """
         files = rewritten_of(entry, self._log)
-        if entry.number > self._writer.start.number:
+        if entry.number > written(self._following).start.number:
             named = {file.name for found in files.values() for file in found}
             made_for = range(entry.number, entry.number + 1)
             sweep(pins.batch.root, pins.batch.generation, [made_for], named)

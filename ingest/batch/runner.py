@@ -23,6 +23,7 @@ from distributary.ingest.checkpoint.manifests import manifest_of, names_of
 from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, OUR_NAMES, RESERVED_TABLES
 from distributary.ingest.commit_log.entries import Batch, Rewritten
+from distributary.ingest.commit_log.writing import Writer, written
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.source.contract import Reading
@@ -63,6 +64,11 @@ class BatchRunner:
     on_done: Callable[[Done], None]
     _last: Manifest | None = field(default=None, init=False)
 
+    @property
+    def _log(self) -> Writer:
+        """The run's, which it writes."""
+        return written(self.attempts.run.log)
+
     def resume(self) -> None:
         """Finish what was decided and not finished, and once a run delete what was written and never decided.
 
@@ -83,9 +89,9 @@ class BatchRunner:
 
     def _resumed(self) -> None:
         run = self.attempts.run
-        run.log.look()
+        self._log.look()
         batch, rewritten = run.log.last()
-        is_new = run.log.settled < run.log.start.number
+        is_new = self._log.settled < self._log.start.number
         if batch is not None:
             self._last = manifest_of(batch, run.checkpoint.log)
         if is_new and self._last is not None:
@@ -103,7 +109,7 @@ class BatchRunner:
             newest = self._require_not_ahead(asked - {BATCHES_TABLE})
             lacking = self.finisher.lacks(self._last, newest, mended)
             self._require_not_put_back(batch, newest, lacking)
-        if self._last is not None and batch is not None and run.log.settled < batch.number:
+        if self._last is not None and batch is not None and self._log.settled < batch.number:
             if batch.number != reached:
                 self._resume_unless_done(batch, self._last, rewritten, reached)
             elif lacking:
@@ -154,7 +160,7 @@ class BatchRunner:
             )
         self._last = batch.manifest
         self._finish(batch, records.sparkSession)
-        run.log.settle(batch.manifest.batch_id)
+        self._log.settle(batch.manifest.batch_id)
         self._close()
         self.on_done(Done(batch.manifest, time.monotonic() - began, resumed=False, changes=batch.planned))
 
@@ -171,7 +177,7 @@ class BatchRunner:
     def _close(self) -> None:
         """Let go of what no batch needs any more; what cannot be deleted goes the next time."""
         run = self.attempts.run
-        if (through := run.log.close()) is not None:
+        if (through := self._log.close()) is not None:
             with suppress(OSError):
                 ChangeLog(run.checkpoint).forget(through)
 
@@ -289,8 +295,8 @@ class BatchRunner:
         self._finish(
             Decided(restored, batch.before, planned=(), retried=True, resumed=True), records.sparkSession
         )
-        if run.log.start.number < number:
-            run.log.settle(number)
+        if self._log.start.number < number:
+            self._log.settle(number)
         self.on_done(Done(restored, time.monotonic() - began, resumed=True))
 
     def _finish(self, batch: Decided, spark: SparkSession) -> None:
@@ -298,7 +304,9 @@ class BatchRunner:
         with self._ahead_or_overtaken():
             self.finisher.finish(manifest, spark, batch.before, fresh=not batch.resumed, parked=run.parked)
         # A run's own attempts that came to nothing; of an earlier run's all is swept together.
-        if run.log.start.number < manifest.batch_id and (batch.retried or manifest.pins.decisions["guarded"]):
+        if self._log.start.number < manifest.batch_id and (
+            batch.retried or manifest.pins.decisions["guarded"]
+        ):
             number = manifest.batch_id
             made_for = [range(number, number + 1)]
             self._sweep_all(made_for, manifest.file_names(), batch.touched)
@@ -316,10 +324,10 @@ class BatchRunner:
     def _sweep(self) -> None:
         """What an earlier run left, all together."""
         run = self.attempts.run
-        unsettled = run.log.unsettled()
+        unsettled = self._log.unsettled()
         named = names_of(unsettled, run.checkpoint.log)
         self._sweep_all(unsettled.numbers, named)
-        run.log.settle(run.log.start.number)
+        self._log.settle(self._log.start.number)
         self._close()
 
     def _sweep_all(

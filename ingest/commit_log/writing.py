@@ -27,6 +27,7 @@ from distributary.ingest.commit_log.entries import (
     Standing,
     Start,
 )
+from distributary.ingest.commit_log.followed import Followed
 from distributary.ingest.commit_log.reading import (
     CLOSED,
     ENTRIES,
@@ -302,6 +303,13 @@ class Writer:
             f"another run{who} has begun with {self._log.url} since this one (start {self.start.number}), and goes on where this "
             "one was: it ends here, and nothing is lost or twice. If both were meant to run, give one a checkpoint of its own"
         )
+
+
+def written(log: Followed) -> Writer:
+    """The log, as who writes it knows it. Raises TypeError for one that is only followed, as by a replay beside a run: that decides no batch."""
+    if not isinstance(log, Writer):
+        raise TypeError(f"{type(log).__name__} is a log that somebody else writes")
+    return log
 
 
 def _put(files: Files, entry: Entry) -> bool:

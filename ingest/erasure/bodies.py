@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from distributary.codecs.types.fields import parts
 from distributary.errors import ConfigError
-from distributary.ingest.erasure.rewriting import Mask
+from distributary.ingest.erasure.file_anew import Mask
 from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.routing.tree import Call, Field, Node
 

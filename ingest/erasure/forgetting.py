@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.ingest.columns.single_values import value_at, value_path
-from distributary.ingest.erasure.rewriting import Mask, Rows
+from distributary.ingest.erasure.file_anew import Mask
+from distributary.ingest.erasure.rewriting import Rows
 from distributary.ingest.settings.upserts import Upsert
 
 Path = tuple[str, ...]

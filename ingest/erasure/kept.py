@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.errors import PipelineError
+from distributary.ingest.erasure.file_anew import Mask
 from distributary.ingest.erasure.record import NO_TIME, RECORDS, all_erased
-from distributary.ingest.erasure.rewriting import Mask, Rows
+from distributary.ingest.erasure.rewriting import Rows
 from distributary.ingest.storage.contract import Files
 
 TOLD = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_ts")

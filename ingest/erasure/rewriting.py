@@ -8,28 +8,21 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import quote
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from distributary.ingest.columns.layout import Layout
+from distributary.ingest.erasure.file_anew import Made, Mask, addition, written_anew
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.merge.entry import removal
 from distributary.ingest.merge.found import partition_of
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.parquet.data_file import rewritten_name
-from distributary.ingest.parquet.statistics import Fractions, Indexed, statistics
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.known import named_columns
 from distributary.ingest.tables.log import ENGINE, is_read, put_entry
 from distributary.ingest.tables.state import TableState, state_of
-
-Mask = npt.NDArray[np.bool_]
 
 ATTEMPTS = 20
 
@@ -71,15 +64,6 @@ class Rewritten:
     left: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """A file that is not in the table yet."""
-
-    name: str
-    bytes: int
-    statistics: str
-
-
 @dataclass(slots=True)
 class _File:
     """A data file that has rows which are to go.
@@ -92,7 +76,7 @@ class _File:
     rows: int
     hidden: int
     told: pa.Table
-    made: _Made | None = None
+    made: Made | None = None
 
 
 def without_rows(place: Files, rows: Rows, erasure: str, *, dry_run: bool = False) -> Rewritten:
@@ -171,42 +155,13 @@ class _Looking:
         found = _File(add, int(gone.sum()), int((gone & marked).sum()), told)
         stays = ~(gone | marked)
         if not self.dry_run and stays.any():
-            found.made = _written(self.place, opened_file, stays, _columns(state, add), state)
+            found.made = written_anew(self.place, rewritten_name(), opened_file, stays, add, state)
         return found
 
 
 def _met(opened_file: DataColumns, number: int, wanted: pa.Schema, rows: Rows) -> Mask:
     read = opened_file.table(number, wanted).combine_chunks()
     return np.concatenate([np.empty(0, bool), *(rows.met(batch) for batch in read.to_batches())])
-
-
-def _columns(state: TableState, add: Action) -> pa.Schema:
-    """What a file of the table has: all its columns but those that all rows of the file have one value in."""
-    return pa.schema([one for one in state.layout if one.name not in partition_of(add)])
-
-
-def _written(
-    place: Files, opened_file: DataColumns, stays: Mask, columns: pa.Schema, state: TableState
-) -> _Made:
-    """A file of these rows."""
-    name, layout = rewritten_name(), Layout(columns)
-    indexed = Indexed.told(state.properties, named_columns(state))
-    fractions = Fractions(layout)
-    # What has a fraction is read twice: the writer wants to know of NaN before it has the first row.
-    if looked_at := {path[0] for path in fractions.without_nan}:
-        some = pa.schema([one for one in columns if one.name in looked_at])
-        for number, _, _ in opened_file.groups():
-            fractions.take(fractions.with_nan(opened_file.table(number, some)))
-    with place.writer(name, named_later=True) as stream:
-        with pq.ParquetWriter(
-            stream.sink, columns, compression="zstd", store_schema=False, write_statistics=fractions.told
-        ) as writer:
-            for number, first, count in opened_file.groups():
-                kept = np.flatnonzero(stays[first : first + count])
-                if len(kept):
-                    writer.write_table(opened_file.table(number, columns).take(pa.array(kept)))
-        size = stream.tell()
-    return _Made(name, size, statistics(writer.writer.metadata, layout, indexed, fractions.without_nan))
 
 
 def _actions(files: Sequence[_File], erasure: str) -> list[dict[str, Any]]:
@@ -229,18 +184,5 @@ def _actions(files: Sequence[_File], erasure: str) -> list[dict[str, Any]]:
         ERASURE: erasure,
     }
     removes = [removal(one.add, now) for one in files]
-    adds = [_add(one.add, one.made, now) for one in files if one.made is not None]
+    adds = [addition(one.add, one.made, now) for one in files if one.made is not None]
     return [{"commitInfo": info}, *({"remove": one} for one in removes), *({"add": one} for one in adds)]
-
-
-def _add(add: Action, made: _Made, now: int) -> dict[str, Any]:
-    return {
-        "path": quote(made.name),
-        "partitionValues": dict(add.get("partitionValues") or {}),
-        "size": made.bytes,
-        "modificationTime": now,
-        "dataChange": True,
-        "stats": made.statistics,
-        # Rows that stay are in the order that they were in.
-        **{name: add[name] for name in ("tags", "clusteringProvider") if name in add},
-    }

@@ -34,6 +34,7 @@ class Chosen:
     since     their times in Kafka: from then on
     until     before then
     place     partition and offset of one record; None of a part leaves that open
+    offsets   the first one, and the first behind; None of a part leaves that open
     """
 
     reasons: tuple[str, ...] = ()
@@ -43,6 +44,7 @@ class Chosen:
     since: datetime | None = None
     until: datetime | None = None
     place: tuple[int | None, int | None] = (None, None)
+    offsets: tuple[int | None, int | None] = (None, None)
 
     @property
     def is_all(self) -> bool:
@@ -51,29 +53,40 @@ class Chosen:
 
     def of(self, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
         """For which of some rows it is true, which have the columns of `LOOKED_AT`."""
+        found = self.standing(rows)
+        for name, values in (("reason", self.reasons), ("entity", self.entities)):
+            found = pc.and_(found, _is_one_of(rows, name, values))
+        if self.schemas:
+            found = pc.and_(found, pc.is_in(named_schema(rows), pa.array(self.schemas, pa.string())))
+        return pc.fill_null(found, False)
+
+    def standing(self, rows: pa.Table) -> pa.ChunkedArray | pa.Array:
+        """Which of some rows stand where it says, and came when it says, whatever they are of."""
         partition, offset = self.place
         found = pa.repeat(pa.scalar(True), rows.num_rows)
         for name, values in (
-            ("reason", self.reasons),
-            ("entity", self.entities),
             ("kafka_topic", self.topics),
             ("kafka_partition", _wanted(partition)),
             ("kafka_offset", _wanted(offset)),
         ):
-            if values:
-                found = pc.and_(found, pc.is_in(rows[name], pa.array(values, rows.schema.field(name).type)))
-        if self.schemas:
-            found = pc.and_(found, pc.is_in(named_schema(rows), pa.array(self.schemas, pa.string())))
-        if self.since is not None:
-            found = pc.and_(found, pc.greater_equal(rows["kafka_ts"], _instant(self.since)))
-        if self.until is not None:
-            found = pc.and_(found, pc.less(rows["kafka_ts"], _instant(self.until)))
+            found = pc.and_(found, _is_one_of(rows, name, values))
+        first, behind = self.offsets
+        for name, bound, compared in (
+            ("kafka_offset", first, pc.greater_equal),
+            ("kafka_offset", behind, pc.less),
+            ("kafka_ts", self.since, pc.greater_equal),
+            ("kafka_ts", self.until, pc.less),
+        ):
+            if bound is not None:
+                found = pc.and_(found, compared(rows[name], pa.scalar(bound, rows.schema.field(name).type)))
         # Of a record whose time no column holds nobody can say whether it is one of a time.
         return pc.fill_null(found, False)
 
     def as_dict(self) -> dict[str, Any]:
         """What is said, as JSON values."""
-        told = {**asdict(self), "place": None if self.place == (None, None) else list(self.place)}
+        told = asdict(self)
+        for name in ("place", "offsets"):
+            told[name] = None if told[name] == (None, None) else list(told[name])
         return {
             name: value.isoformat() if isinstance(value, datetime) else value
             for name, value in told.items()
@@ -101,5 +114,7 @@ def _wanted(number: int | None) -> Sequence[int]:
     return () if number is None else (number,)
 
 
-def _instant(at: datetime) -> pa.Scalar:
-    return pa.scalar(at, pa.timestamp("us", "UTC"))
+def _is_one_of(rows: pa.Table, name: str, values: Sequence[Any]) -> Any:
+    if not values:
+        return pa.scalar(True)
+    return pc.is_in(rows[name], pa.array(values, rows.schema.field(name).type))

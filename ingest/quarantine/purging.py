@@ -17,9 +17,10 @@ from deltalake.exceptions import DeltaError
 
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.erasure.file_anew import Mask
 from distributary.ingest.erasure.quarantined import TOLD
 from distributary.ingest.erasure.record import PURGED, Gone, keep
-from distributary.ingest.erasure.rewriting import Mask, Rows, without_rows
+from distributary.ingest.erasure.rewriting import Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.quarantine.chosen import LOOKED_AT, Chosen
 from distributary.ingest.quarantine.resolved import IDENTITY

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
@@ -9,21 +11,30 @@ from distributary.ingest.commit_log.entries import Standing
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.rebuild.silver import Replayed, as_last_read, require_bronze
+from distributary.ingest.replay.deciding import Became
+from distributary.ingest.replay.leaving import require_may_leave, require_no_keys
+from distributary.ingest.replay.places import count
 from distributary.ingest.replay.portions import Portion, portions, until
 from distributary.ingest.replay.raw_records import RawRecords
 from distributary.ingest.replay.staging import Tables
 from distributary.ingest.replay.to_do import to_do
+from distributary.ingest.replay.work import Replay
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log import has_log
+from distributary.ingest.tables.state import state_of
 from distributary.ingest.tables.transaction import newest_batch
 
 
-def lacking(settings: Settings, chosen: Chosen | None = None) -> Replayed:
-    """Of which entities they are nobody knows before they are decoded. Raises PipelineError where that cannot be read."""
+def lacking(settings: Settings, chosen: Chosen | None = None, *, replace: bool = False) -> Replayed:
+    """How many records would be decoded again; with `replace` those that have a row, too, which are told of as `left` by their tables' folders.
+
+    Of which entities they are nobody knows before they are decoded. Raises ConfigError where rows are to be replaced of tables with one row a
+    key, as far as that is known by then, and PipelineError where what is kept cannot be read.
+    """
     require_bronze(settings)
     settings, chosen = as_last_read(settings), chosen or Chosen()
     root = open_files(settings.sink.root, settings.storage)
@@ -31,19 +42,23 @@ def lacking(settings: Settings, chosen: Chosen | None = None) -> Replayed:
     so_far = log.state().so_far or Standing()
     newest = None if so_far.last is None else log.newest_batch(so_far.last)
     end = until(so_far, newest, _reached(settings, root), alive=True)
+    if replace:
+        require_no_keys(settings.rule_book(), chosen.entities, settings.name)
     tables = Tables(root, _tables_of(root, settings.name), settings.sink.columns)
     raw = RawRecords.of(root, settings.rule_book().kept.folders)
-    found = Replayed(settings.name, dry_run=True)
+    found = Replayed(settings.name)
     for offsets in portions(raw, chosen, end, settings.limits.batch_rows):
-        todo = to_do(raw, tables, settings.name, Portion(offsets, chosen))
-        found = Replayed(
-            settings.name,
-            found.records + todo.there + todo.count,
-            found.there + todo.there,
-            portions=found.portions + 1,
-            dry_run=True,
+        todo = to_do(
+            raw, tables, settings.name, Portion(offsets, chosen, replaces="keep" if replace else None)
         )
-    return found
+        if replace and not chosen.entities:
+            states = {
+                folder: state_of(opened(root.below(folder)), root.below(folder)) for folder in todo.rows
+            }
+            require_may_leave(states, list(states), (), settings.name)
+        rows = {folder: count(places) for folder, places in todo.rows.items()} if replace else {}
+        found = found.and_(Replay("", False, todo.there + todo.count, Became(already=todo.there, left=rows)))
+    return dataclasses.replace(found, dry_run=True)
 
 
 def _reached(settings: Settings, root: Files) -> int | None:

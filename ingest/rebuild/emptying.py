@@ -22,16 +22,6 @@ RESET = "distributary.reset"
 _ATTEMPTS = 20
 
 
-def why_not(place: Files) -> str:
-    """Why a table cannot be emptied; empty where it can. Raises DeltaError where it cannot be opened."""
-    state = state_of(opened(place), place)
-    if not state.native:
-        return f"only Spark's writer may change it ({state.why_not})"
-    if state.properties.get("delta.appendOnly", "").lower() == "true":
-        return "it lets nobody take rows away (delta.appendOnly)"
-    return ""
-
-
 def empty(place: Files, app: str, reset: str) -> int | None:
     """Take all rows out of a table; by which version, and None where this reset has done so before, or it has none.
 

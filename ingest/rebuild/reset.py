@@ -20,17 +20,20 @@ from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.rows import rows_of
 from distributary.ingest.rebuild import resets
-from distributary.ingest.rebuild.emptying import empty, why_not
+from distributary.ingest.rebuild.emptying import empty
 from distributary.ingest.rebuild.resets import Reset
 from distributary.ingest.rebuild.silver import Rebuilding, Replayed, opened
+from distributary.ingest.replay.leaving import why_not
 from distributary.ingest.replay.places import Partition, Places, split
 from distributary.ingest.replay.raw_records import PLACE, RawRecords
 from distributary.ingest.replay.staging import Tables
 from distributary.ingest.replay.work import Work
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.jvm import jvm_needed
+from distributary.ingest.tables import handle
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
 from distributary.ingest.tables.log import has_log
+from distributary.ingest.tables.state import state_of
 from distributary.registry.base import SchemaRegistry
 
 Layer: TypeAlias = Literal["silver", "bronze"]
@@ -151,7 +154,10 @@ class _Resetting:
                 "say this again"
             )
         try:
-            found = {folder: why_not(run.tables.place(folder)) for folder in folders}
+            places = {folder: run.tables.place(folder) for folder in folders}
+            found = {
+                folder: why_not(state_of(handle.opened(place), place)) for folder, place in places.items()
+            }
         except DeltaError as error:
             raise PipelineError(f"nothing was emptied: {error}") from error
         if wrong := [f"table {folder}: {why}" for folder, why in found.items() if why]:

@@ -6,7 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from time import monotonic
 from typing import Any
@@ -22,8 +22,10 @@ from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.rebuild import resets
 from distributary.ingest.replay.beside import alone, open_beside, open_instead, require_appended
+from distributary.ingest.replay.deciding import Became
 from distributary.ingest.replay.kept import OF, kept_as
-from distributary.ingest.replay.portions import Portion, Until, portions, until
+from distributary.ingest.replay.leaving import require_no_keys
+from distributary.ingest.replay.portions import OnRefused, Portion, Until, portions, until
 from distributary.ingest.replay.work import Replay, Work
 from distributary.ingest.run import schemas_of
 from distributary.ingest.session import pipeline_session
@@ -38,58 +40,86 @@ from distributary.registry.base import SchemaRegistry
 class Replayed:
     """What was made again of a pipeline's tables from bronze.
 
-    records  chosen records that bronze has
-    there    those that had their place
-    tables   rows that tables got, by their folders
-    refused  records that are in quarantine, as they cannot be decoded or placed today, by the reason
-    dropped  records that the settings let go, and deletes
-    others   records of entities that were not asked for
-    dry_run  whether nothing was done: then it is only known how many have no place
+    records   chosen records that bronze has
+    became    what became of them
+    portions  in how many parts
+    dry_run   whether nothing was done: then it is only known how many have no row, or a row that would make room
     """
 
     pipeline: str
     records: int = 0
-    there: int = 0
-    tables: Mapping[str, int] = field(default_factory=dict)
-    refused: Mapping[str, int] = field(default_factory=dict)
-    dropped: int = 0
+    became: Became = field(default_factory=Became)
     portions: int = 0
     dry_run: bool = False
 
     @property
+    def there(self) -> int:
+        """Records that had their place, and kept it."""
+        return self.became.already
+
+    @property
     def lacking(self) -> int:
-        """How many had no place."""
+        """Records that were decoded again, or would be."""
         return self.records - self.there
+
+    @property
+    def tables(self) -> Mapping[str, int]:
+        """Rows that tables got, by their folders."""
+        return self.became.tables
+
+    @property
+    def left(self) -> Mapping[str, int]:
+        """Rows that made room, by their tables' folders."""
+        return self.became.left
+
+    @property
+    def refused(self) -> Mapping[str, int]:
+        """Records that are in quarantine, as they cannot be decoded or placed today, by the reason."""
+        return self.became.refused
+
+    @property
+    def kept(self) -> Mapping[str, int]:
+        """Records that cannot be, either, and keep the row that they had, by the reason."""
+        return self.became.kept
+
+    @property
+    def dropped(self) -> int:
+        """Records that the settings let go, and deletes."""
+        return self.became.dropped
 
     def and_(self, one: Replay) -> Replayed:
         """With a portion more."""
-        became = one.became
         return Replayed(
-            self.pipeline,
-            self.records + one.records,
-            self.there + became.already,
-            _sums(self.tables, became.tables),
-            _sums(self.refused, became.refused),
-            self.dropped + became.dropped,
-            self.portions + 1,
+            self.pipeline, self.records + one.records, self.became.and_(one.became), self.portions + 1
         )
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
-        return {**asdict(self), "lacking": self.lacking}
-
-
-def _sums(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    return {name: some.get(name, 0) + more.get(name, 0) for name in {**some, **more}}
+        return {
+            "pipeline": self.pipeline,
+            "records": self.records,
+            "there": self.there,
+            "lacking": self.lacking,
+            "tables": dict(self.tables),
+            "left": dict(self.left),
+            "refused": dict(self.refused),
+            "kept": dict(self.kept),
+            "dropped": self.dropped,
+            "portions": self.portions,
+            "dry_run": self.dry_run,
+        }
 
 
 @jvm_needed()
-def replay(
+def replay(  # noqa: PLR0913 - what a run is given, which records, and what becomes of rows
     settings: Settings,
     chosen: Chosen | None = None,
     progress: Progress | None = None,
     spark: SparkSession | None = None,
     registry: SchemaRegistry | None = None,
+    *,
+    replace: bool = False,
+    refused: OnRefused = "keep",
 ) -> Replayed:
     """Make rows again, from the records that bronze keeps, of those that no table has: each once, by today's settings and schemas.
 
@@ -98,16 +128,23 @@ def replay(
     progress  told of each portion, and of waits
     spark     the session to use; by default the process's own, or one that ends with this
     registry  where schemas come from; by default what the settings say
+    replace   whether records that have a row are decoded again, too, and their rows make room for what comes of them
+    refused   what becomes of the row of a record that would go to quarantine now: `keep`, or `quarantine`, where the record then waits
 
     Kafka is not asked. What a call began that a crash ended is finished first. A run of the pipeline may go on meanwhile, unless records are for
-    tables with one row a key, or their schema is inferred: then LeaseHeld is raised. Raises the PipelineError that says what else stands in
-    the way.
+    tables with one row a key, or their schema is inferred: then LeaseHeld is raised. Raises ConfigError where rows are to be replaced of tables with
+    one row a key, and the PipelineError that says what else stands in the way.
     """
     chosen, watch = chosen or Chosen(), progress or Silent()
+    replaces = refused if replace else None
     with opened(settings, watch, spark, registry) as (work, alive):
+        if replace:
+            run = work.pipeline.run
+            known = () if work.last is None else work.last.entities
+            require_no_keys(run.rules.workers.tables, chosen.entities or known, run.pipeline)
         # One that a crash ended has emptied tables, whose records come again in their first order.
         resets_on = not alive and resets.unfinished(work.pipeline.run.checkpoint.files) is not None
-        return Rebuilding(work, watch, alive).done(chosen, rebuilt=resets_on)
+        return Rebuilding(work, watch, alive).done(chosen, rebuilt=resets_on, replaces=replaces)
 
 
 @contextmanager
@@ -177,7 +214,7 @@ class Rebuilding:
     watch: Progress
     alive: bool = False
 
-    def done(self, chosen: Chosen, *, rebuilt: bool) -> Replayed:
+    def done(self, chosen: Chosen, *, rebuilt: bool, replaces: OnRefused | None = None) -> Replayed:
         """Those that were begun before, and portions of all that is chosen."""
         run = self.work.pipeline.run
         self.work.finish_begun()
@@ -186,7 +223,7 @@ class Rebuilding:
         most = self.work.pipeline.settings.limits.batch_rows
         for number, offsets in enumerate(portions(raw, chosen, self._end(), most)):
             began = monotonic()
-            one = self._portion(Portion(offsets, chosen, rebuilt))
+            one = self._portion(Portion(offsets, chosen, rebuilt, replaces))
             found = found.and_(one)
             self.watch.batch_done(number, one.records, len(one.became.tables), monotonic() - began, None)
         return found

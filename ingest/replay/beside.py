@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from socket import gethostname
-from typing import Any, NoReturn, final
+from typing import final
 
 from pyspark.sql import SparkSession
 
@@ -21,10 +21,10 @@ from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, app_of, read_generation
 from distributary.ingest.commit_log.entries import Batch, HandedOver, Process, Rewritten, Standing
+from distributary.ingest.commit_log.followed import Followed
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.handover import Heritage
-from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.lease.holding import held, keeper_of
 from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.pipeline import (
@@ -59,7 +59,7 @@ def alone(checkpoint: Checkpoint) -> Iterator[None]:
 
 
 @final
-class ReadLog(Writer):
+class ReadLog(Followed):
     """A log as somebody else writes it, as far as it had come when this was made."""
 
     def __init__(self, log: CommitLog) -> None:
@@ -83,11 +83,6 @@ class ReadLog(Writer):
         """How far the log had come."""
         return self._so_far
 
-    @property
-    def settled(self) -> int:
-        """Up to which number all was settled."""
-        return self._so_far.settled
-
     def last(self) -> tuple[Batch | None, tuple[Rewritten, ...]]:
         """The newest batch, as of then or now, which may not be in all its tables yet."""
         while self._so_far.last is not None:
@@ -103,14 +98,6 @@ class ReadLog(Writer):
         newest = self._log.state().newest
         if isinstance(newest, HandedOver):
             raise PipelineError(f"the tables were handed over to {newest.to}; nothing was changed")
-
-    def append(self, offsets: Offsets, decided: Mapping[str, Any], tables: Iterable[str] = ()) -> NoReturn:
-        """Never called: a replay decides no batch."""
-        raise NotImplementedError
-
-    def park(self, waiting: Mapping[str, Sequence[int]], why: str) -> NoReturn:
-        """Never called: a replay parks no table."""
-        raise NotImplementedError
 
 
 @contextmanager

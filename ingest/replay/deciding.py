@@ -46,6 +46,7 @@ from distributary.ingest.quarantine.resolved import (
     TO_TABLE,
 )
 from distributary.ingest.replay.kept import Kept
+from distributary.ingest.replay.places import Places
 from distributary.ingest.replay.staging import rows_staged
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
@@ -89,29 +90,53 @@ class Became:
     already  records that a table had
     dropped  records that the settings let go, and deletes
     refused  records that stay in quarantine, by the reason why they would go there now
+    left     rows that left tables for that, by the tables' folders
+    kept     records that would go to quarantine now and keep the row that they have, by the reason
     """
 
     tables: Mapping[str, int] = field(default_factory=dict)
     already: int = 0
     dropped: int = 0
     refused: Mapping[str, int] = field(default_factory=dict)
+    left: Mapping[str, int] = field(default_factory=dict)
+    kept: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def resolved(self) -> int:
         """Records that are open no more."""
         return sum(self.tables.values()) + self.already + self.dropped
 
+    def and_(self, more: Became) -> Became:
+        """Both together."""
+        return Became(
+            _sums(self.tables, more.tables),
+            self.already + more.already,
+            self.dropped + more.dropped,
+            _sums(self.refused, more.refused),
+            _sums(self.left, more.left),
+            _sums(self.kept, more.kept),
+        )
+
     def as_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
-        return asdict(self)
+        """The same as JSON values; what only a replay that replaces rows has is not told of others, which earlier versions go on with."""
+        told = asdict(self)
+        return {name: value for name, value in told.items() if value or name not in {"left", "kept"}}
+
+
+def _sums(some: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return {name: some.get(name, 0) + more.get(name, 0) for name in {**some, **more}}
 
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What each table gets; None where nothing is for any."""
+    """What each table gets; None where nothing is for any.
+
+    leaving  where the records are from whose rows leave tables then, by the tables' folders
+    """
 
     manifest: Manifest | None
     became: Became
+    leaving: Mapping[str, Places] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,15 +156,18 @@ class Deciding:
     def _begin(self) -> None:
         run = self.attempts.run
         run.parked.leave_alone()
-        # What an attempt before this one wrote and nothing names.
-        sweep(run.root, self.kept.id, [range(NUMBER, NUMBER + 1)], ())
+        self._sweep()
         run.workers.prepare(self.spark)
+
+    def _sweep(self) -> None:
+        """Delete what attempts before wrote and nothing names."""
+        sweep(self.attempts.run.root, self.kept.id, [range(NUMBER, NUMBER + 1)], ())
 
     def _settled(
         self, records: DataFrame, offsets: Offsets, workers: Workers, placed: Stretches = NO_STRETCHES
     ) -> tuple[Settled, Before]:
         """Every record in its place, but for those that `placed` has; and what there was before."""
-        run, before = self.attempts.run, self.attempts.before(self.last)
+        run, before = self.attempts.run, self._before()
         rules = run.rules
         if rules.decode.evolution in ("auto", "restart"):
             # There is no query that could be started again.
@@ -166,6 +194,16 @@ class Deciding:
         )
         settling = Settling(records.sparkSession, run.tables, objections, answers, workers)
         return settling.settle(records, pins), before
+
+    def _before(self) -> Before:
+        """What there is behind the newest batch, with tables that replays have made since: their columns are told of once."""
+        run, before = self.attempts.run, self.attempts.before(self.last)
+        there = run.tables.entities_there(run.pipeline, run.owners.records.pipelines())
+        made = {entity: folder for entity, folder in there.items() if entity not in before.entities}
+        if not made:
+            return before
+        known = {**before.known, **run.tables.pinned(made)}
+        return replace(before, entities={**before.entities, **made}, known=known)
 
     def _decision(self, settled: Settled, before: Before, offsets: Offsets) -> Decision:
         """The tables made what the records need."""

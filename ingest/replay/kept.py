@@ -5,7 +5,7 @@ Nothing of it is ever changed, so whoever comes after a crash goes on where it s
     replays/<id>/records/...      of quarantine, the records as they came, and which rows of quarantine they are
     replays/<id>/begun.json       these are all of them: from here on the replay is of them, whatever becomes of the quarantine
     replays/<id>/changes/...      changes of tables, written down before they are made
-    replays/<id>/manifest.json    what each table gets: from here on there is no way back
+    replays/<id>/manifest.json    what each table gets, and which rows leave it: from here on there is no way back
     replays/<id>/done.json        all of them have it
 """
 
@@ -23,10 +23,15 @@ from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.upkeep.replayed import BEGUN, DONE, REPLAYS
 
-FORMAT = 2
+FORMAT = 3
 
 OF = "of"
 """In what a replay is of: that its records are bronze's, which versions of format 1 do not know."""
+
+LEAVING = "leaving"
+"""In what was decided: where the records are from whose rows leave tables, by the tables' folders."""
+
+_REPLACES = "replaces"
 
 _MANIFEST, _RECORDS = "manifest.json", "records"
 
@@ -94,7 +99,7 @@ class Kept:
         self.place.remove_folder()
 
     def _put(self, path: str, value: Mapping[str, Any]) -> None:
-        data = json.dumps({"format": FORMAT if OF in value else 1, **value}).encode()
+        data = json.dumps({"format": _format_of(value), **value}).encode()
         if not self.place.put_new(path, data):
             raise AnswerLost(f"{self.place.url}/{path} is there already, by another program; say it again")
 
@@ -108,6 +113,15 @@ class Kept:
             value: dict[str, Any] = json.loads(data)
             require_readable(where, value["format"], FORMAT)
             return value
+
+
+def _format_of(value: Mapping[str, Any]) -> int:
+    """The oldest format that has all of it: who knows none of rows that leave tables would put others beside them."""
+    portion = value.get("portion", {})
+    newer = portion.get(_REPLACES) or {"place", "offsets"} & portion.get("chosen", {}).keys()
+    if newer or value.get(LEAVING):
+        return FORMAT
+    return 2 if OF in value else 1
 
 
 def kept_as(checkpoint: Files, root: Files, replay: str) -> Kept:

@@ -22,6 +22,7 @@ from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.quarantine.rows import resolved_identities
 from distributary.ingest.replay.deciding import NUMBER, Became, Decided, Deciding, app_of_replay
+from distributary.ingest.replay.leaving import require_added, require_may_leave
 from distributary.ingest.replay.outcomes import Outcome
 from distributary.ingest.replay.places import (
     Partition,
@@ -58,7 +59,7 @@ class OfBronze(Deciding):
             return Decided(None, already), Outcome()
         self._begin()
         run, offsets = self.attempts.run, self.portion.offsets
-        records = todo.raw.frame(self.spark, offsets, once=todo.once)
+        records = todo.raw.frame(self.spark, offsets, self.portion.chosen, once=todo.once)
         workers = Workers(
             run.workers.slots, run.workers.headers, run.workers.arrow_rows, run.workers.most_files
         )
@@ -67,36 +68,91 @@ class OfBronze(Deciding):
             return self._of(settled, before)
         except BaseException:
             discard(run.root, settled.report)
+            self._sweep()
             raise
 
     def _of(self, settled: Settled, before: Before) -> tuple[Decided, Outcome]:
-        run, todo = self.attempts.run, self.todo
+        todo = self.todo
         settled, others = self._chosen(settled)
-        events = [one for one in settled.report.files.written if one.entity is not None]
-        refusing = [one for one in settled.report.files.written if one.file.table == QUARANTINE_TABLE]
-        manifest = self._manifest(self._decision(settled, before, self.portion.offsets))
-        by_reason, refused = self._refused(refusing)
-        own = without(refused, self._known_to_quarantine(refused))
-        kept = self._kept_in_quarantine(refusing, own)
-        merges = {table.folder for table in manifest.tables if table.merging is not None}
+        written = settled.report.files.written
+        refusing = [one for one in written if one.file.table == QUARANTINE_TABLE]
+        mine = self._mine(before)
+        reasons = self._refused(refusing, joined(todo.rows[folder] for folder in mine))
+        refused, stay = joined(reasons.values()), self._stay(reasons)
+        own = without(refused, joined([self._known_to_quarantine(refused), stay]))
+        events = [one for one in written if one.entity is not None]
+        merges = {one.table for one in events if self._is_merged(one)}
         added = self._placed(one for one in events if one.table not in merges)
         merged = self._placed(one for one in events if one.table in merges)
         placed = joined([added, merged])
-        outcome = Outcome(added, merged, own, without(todo.wanted, joined([placed, refused, others])))
+        # What other entities have rows of is no matter of those that were asked for.
+        beside = joined(places for folder, places in todo.rows.items() if folder not in mine)
+        dropped = without(todo.wanted, joined([placed, refused, others, beside]))
+        outcome = Outcome(added, merged, own, dropped)
+        # Before any table is made what the records need: what says no leaves nothing behind.
+        leaving = self._leaving(events, joined([placed, own, dropped]))
+        manifest = self._manifest(self._decision(settled, before, self.portion.offsets))
+        became = Became(
+            dict(settled.report.counts.rows),
+            todo.there,
+            count(dropped),
+            _counted({reason: without(places, stay) for reason, places in reasons.items()}),
+            _counted(leaving),
+            _counted({reason: within(places, stay) for reason, places in reasons.items()}),
+        )
+        kept = self._kept_in_quarantine(refusing, own)
         resolved = self._resolved(manifest, placed, joined([refused, others]))
         tables = [*(self._as_now(table) for table in manifest.tables), *kept, *resolved]
-        became = Became(dict(settled.report.counts.rows), todo.there, count(outcome.dropped), by_reason)
-        if not tables:
-            return Decided(None, became), outcome
+        return self._decided(manifest, tables, became, leaving), outcome
+
+    def _decided(
+        self,
+        manifest: Manifest,
+        tables: Sequence[TableFiles],
+        became: Became,
+        leaving: Mapping[str, Places],
+    ) -> Decided:
+        if not (tables or leaving):
+            return Decided(None, became)
         whole = replace(manifest, tables=tuple(tables))
         # A manifest that is there has all its files.
-        run.root.sync(
+        self.attempts.run.root.sync(
             f"{folder}/{one.name}"
             for table in whole.tables
             for folder, files in table.parts.items()
             for one in files
         )
-        return Decided(whole, became), outcome
+        return Decided(whole, became, leaving)
+
+    def _is_merged(self, one: WrittenFile) -> bool:
+        """Whether rows of a file take the place of others by themselves."""
+        entity = one.entity
+        return entity is not None and self.attempts.run.rules.workers.tables.upsert(entity) is not None
+
+    def _mine(self, before: Before) -> list[str]:
+        """The folders of the tables that are asked for, of those that have rows of the chosen records."""
+        wanted = self.portion.chosen.entities
+        if not wanted:
+            return list(self.todo.rows)
+        asked = {before.entities.get(one) for one in wanted}
+        return [folder for folder in self.todo.rows if folder in asked]
+
+    def _stay(self, reasons: Mapping[str, Places]) -> Places:
+        """Those of the refused records that keep the row that they have: what was decoded once may be all that there is of it."""
+        if self.portion.replaces == "quarantine":
+            return {}
+        return within(joined(reasons.values()), joined(self.todo.rows.values()))
+
+    def _leaving(self, events: Iterable[WrittenFile], gone: Places) -> Mapping[str, Places]:
+        """The rows that make room, by the tables' folders. Raises what says which table lets none leave, or makes room by itself."""
+        if self.portion.replaces is None:
+            return {}
+        run = self.attempts.run
+        require_added({one.table for one in events if self._is_merged(one)}, run.pipeline)
+        found = {folder: within(places, gone) for folder, places in self.todo.rows.items()}
+        found = {folder: places for folder, places in found.items() if places}
+        require_may_leave(run.tables.states(found), list(found), run.parked.folders, run.pipeline)
+        return found
 
     def _as_now(self, table: TableFiles) -> TableFiles:
         """What came once before may be older than all deletes that are remembered; not so where all comes once more."""
@@ -133,21 +189,24 @@ class OfBronze(Deciding):
         )
         return joined(of_rows(part, names) for one in files for part in self._parts(one, kinds))
 
-    def _refused(self, files: Sequence[WrittenFile]) -> tuple[dict[str, int], Places]:
-        """How many would go to quarantine, by the reason, and where from."""
+    def _refused(self, files: Sequence[WrittenFile], rows: Places) -> dict[str, Places]:
+        """Where the records are from that would go to quarantine, by the reason; `rows` are those of the tables that are asked for."""
         columns = pa.schema([QUARANTINE_SCHEMA.field(name) for name in (*PLACE, "reason", "entity")])
-        reasons: dict[str, int] = {}
-        found = list[Places]()
+        found: dict[str, list[Places]] = {}
         for part in (part for one in files for part in self._parts(one, columns)):
-            mine = self._of_entities(part)
-            for one in mine["reason"].value_counts().to_pylist():
-                reasons[one["values"]] = reasons.get(one["values"], 0) + one["counts"]
-            found.append(of_rows(mine, PLACE))
-        return reasons, joined(found)
+            mine = self._of_entities(part, rows)
+            for reason in mine["reason"].unique().to_pylist():
+                places = of_rows(mine.filter(pc.equal(mine["reason"], reason)), PLACE)
+                found.setdefault(reason, []).append(places)
+        return {reason: joined(parts) for reason, parts in found.items()}
 
-    def _of_entities(self, rows: pa.Table) -> pa.Table:
+    def _of_entities(self, part: pa.Table, rows: Places) -> pa.Table:
+        """Those that are of the entities that are asked for, or whose rows are, as what cannot be decoded is of none."""
         wanted = self.portion.chosen.entities
-        return rows.filter(pc.is_in(rows["entity"], pa.array(wanted, pa.string()))) if wanted else rows
+        if not wanted:
+            return part
+        mine = pc.fill_null(pc.is_in(part["entity"], pa.array(wanted, pa.string())), False)
+        return part.filter(pc.or_(mine, are_in(part, PLACE, rows)) if self.portion.replaces else mine)
 
     def _known_to_quarantine(self, refused: Places) -> Places:
         """Those of some that wait there already, or were deleted from there while they did."""
@@ -180,8 +239,7 @@ class OfBronze(Deciding):
         with root.below(QUARANTINE_TABLE).writer(name, named_later=True) as stream:
             with pq.ParquetWriter(stream.sink, QUARANTINE_SCHEMA, compression="zstd") as writer:
                 for part in (part for one in files for part in self._parts(one, QUARANTINE_SCHEMA)):
-                    mine = self._of_entities(part)
-                    mine = mine.filter(are_in(mine, PLACE, own))
+                    mine = part.filter(are_in(part, PLACE, own))
                     rows += mine.num_rows
                     writer.write_table(mine.cast(QUARANTINE_SCHEMA))
             size = stream.tell()
@@ -217,6 +275,10 @@ class OfBronze(Deciding):
         data = DataColumns(root.below(file.table), file.name, file.bytes, dict(file.partition))
         for number, _, _ in data.groups():
             yield data.read(number, columns)
+
+
+def _counted(some: Mapping[str, Places]) -> dict[str, int]:
+    return {name: number for name, places in some.items() if (number := count(places))}
 
 
 def without_resolved(part: Part, places: Places, done: pa.Array) -> Places:

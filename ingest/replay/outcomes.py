@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 from pyroaring import BitMap64
 
-from distributary.ingest.replay.places import Numbers, Partition, Places
+from distributary.ingest.replay.places import Partition, Places, bitmaps, to_json
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.upkeep.replayed import OUTCOMES
 
@@ -34,9 +32,9 @@ class Outcome:
     dropped: Places = field(default_factory=dict)
 
     def to_json(self) -> dict[str, list[list[Any]]]:
-        """The same as JSON values: offsets as a Roaring bitmap in base64."""
+        """The same as JSON values."""
         return {
-            name: [[*partition, _text(offsets)] for partition, offsets in places.items()]
+            name: to_json(places)
             for name, places in (
                 (_ADDED, self.added),
                 (_MERGED, self.merged),
@@ -44,10 +42,6 @@ class Outcome:
                 (_DROPPED, self.dropped),
             )
         }
-
-
-def _text(offsets: Numbers) -> str:
-    return base64.b64encode(BitMap64(offsets.tolist()).serialize()).decode()
 
 
 def tell(root: Files, pipeline: str, replay: str, at: str, places: Mapping[str, Any]) -> None:
@@ -79,8 +73,7 @@ class Since:
             (_REFUSED, self.let_out, self.added),
             (_DROPPED, self.let_out, self.added),
         ):
-            for topic, number, text in told[name]:
-                offsets, partition = BitMap64.deserialize(base64.b64decode(text)), (topic, number)
+            for partition, offsets in bitmaps(told[name]).items():
                 if mine is not None:
                     mine[partition] = mine.get(partition, BitMap64()) | offsets
                 if partition in others:
@@ -96,8 +89,3 @@ def since(root: Files, pipeline: str) -> Since:
         if told["pipeline"] == pipeline:
             found.take(told)
     return found
-
-
-def offsets_of(bitmap: BitMap64) -> Numbers:
-    """As Arrow and numpy have them."""
-    return np.asarray(bitmap.to_array(), np.int64)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import base64
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -10,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from distributary.ingest.kafka.offsets import Offsets, Stretches
 
@@ -41,7 +43,16 @@ def joined(parts: Iterable[Places]) -> dict[Partition, Numbers]:
     for part in parts:
         for partition, numbers in part.items():
             lists.setdefault(partition, []).append(numbers)
-    return {partition: np.unique(np.concatenate(those)) for partition, those in lists.items()}
+    return {partition: _once(np.concatenate(those)) for partition, those in lists.items()}
+
+
+def _once(numbers: Numbers) -> Numbers:
+    """Each once and in order; of what mostly is in order, as here, `np.unique` takes hundreds of times as long."""
+    found = np.sort(numbers, kind="stable")
+    first = np.ones(len(found), bool)
+    first[1:] = found[1:] != found[:-1]
+    once: Numbers = found[first]
+    return once
 
 
 def without(some: Places, others: Places) -> dict[Partition, Numbers]:
@@ -111,3 +122,26 @@ def are_in(rows: pa.Table, names: Iterable[str], some: Places) -> pa.Array:
     ]
     none = pa.repeat(pa.scalar(False), rows.num_rows)
     return pc.fill_null(reduce(pc.or_, found, none), False)
+
+
+def to_json(some: Places) -> list[list[Any]]:
+    """The same as JSON values: of each partition its offsets as a Roaring bitmap in base64."""
+    return [
+        [*partition, base64.b64encode(BitMap64(offsets.tolist()).serialize()).decode()]
+        for partition, offsets in some.items()
+    ]
+
+
+def bitmaps(told: Iterable[Sequence[Any]]) -> dict[Partition, BitMap64]:
+    """What `to_json` gave, as bitmaps. Raises ValueError or TypeError for anything else."""
+    return {(topic, number): BitMap64.deserialize(base64.b64decode(text)) for topic, number, text in told}
+
+
+def offsets_of(bitmap: BitMap64) -> Numbers:
+    """As Arrow and numpy have them."""
+    return np.asarray(bitmap.to_array(), np.int64)
+
+
+def from_json(told: Iterable[Sequence[Any]]) -> dict[Partition, Numbers]:
+    """What `to_json` gave. Raises ValueError or TypeError for anything else."""
+    return {partition: offsets_of(bitmap) for partition, bitmap in bitmaps(told).items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -20,24 +20,30 @@ from distributary.ingest.kafka.offsets import (
 )
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.replay.places import Partition, split
-from distributary.ingest.replay.raw_records import PLACE, RawRecords, of_time
+from distributary.ingest.replay.raw_records import PLACE, RawRecords
 
 # How many offsets are counted together, of large portions.
 _BLOCK = 4096
+
+
+OnRefused: TypeAlias = Literal["keep", "quarantine"]
+"""What becomes of the row of a record that would go to quarantine now: it stays, or it goes and the record waits in quarantine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Portion:
     """Records of bronze that are replayed together.
 
-    offsets  within which they stand
-    chosen   which of those
-    rebuilt  whether tables were emptied before, so that all of their records come in the order in which they came at first
+    offsets   within which they stand
+    chosen    which of those
+    rebuilt   whether tables were emptied before, so that all of their records come in the order in which they came at first
+    replaces  whether rows that are there make room for what comes, and then what becomes of those of which nothing comes; None: they all stay
     """
 
     offsets: Offsets
     chosen: Chosen = field(default_factory=Chosen)
     rebuilt: bool = False
+    replaces: OnRefused | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
@@ -45,12 +51,18 @@ class Portion:
             "offsets": offsets_to_json(self.offsets),
             "chosen": self.chosen.as_dict(),
             "rebuilt": self.rebuilt,
+            **({} if self.replaces is None else {"replaces": self.replaces}),
         }
 
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Portion:
         """What `as_dict` gave. Raises ValueError, KeyError or TypeError for anything else."""
-        return cls(offsets_from_json(value["offsets"]), Chosen.from_dict(value["chosen"]), value["rebuilt"])
+        return cls(
+            offsets_from_json(value["offsets"]),
+            Chosen.from_dict(value["chosen"]),
+            value["rebuilt"],
+            value.get("replaces"),
+        )
 
 
 # Of a topic that nobody reads any more all was read.
@@ -92,7 +104,7 @@ def portions(raw: RawRecords, chosen: Chosen, end: Until, most: int) -> Iterator
     for file in raw.files:
         for rows, alive in file.rows():
             mine = rows.filter(alive)
-            mine = mine.filter(of_time(mine, chosen))
+            mine = mine.filter(chosen.standing(mine))
             _count(mine, end, block, counted)
     total = sum(sum(blocks.values()) for blocks in counted.values())
     parts = -(-total // most)

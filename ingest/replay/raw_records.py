@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -36,7 +35,7 @@ PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 
 _ROWS = pa.schema([one for one in bronze.SCHEMA if one.name != bronze.DAY])
 
-_LOOKED_AT = pa.schema([bronze.SCHEMA.field(name) for name in (*PLACE, "kafka_ts")])
+PLACE_AND_TIME = pa.schema([bronze.SCHEMA.field(name) for name in (*PLACE, "kafka_ts")])
 
 # How many bytes of records a worker takes from a file at once, where it reads files itself.
 _BYTES = 8 * 2**20
@@ -63,7 +62,7 @@ class RawFile:
         if (vector := self.add.get("deletionVector")) is not None:
             stays[vectors.read(self.place, vector)] = False
         for number, first, count in file.groups():
-            yield file.read(number, _LOOKED_AT), pa.array(stays[first : first + count])
+            yield file.read(number, PLACE_AND_TIME), pa.array(stays[first : first + count])
 
 
 def may_have(told: Mapping[str, Any], names: Sequence[str], offsets: Offsets) -> bool:
@@ -110,8 +109,8 @@ class RawRecords:
         """Those of its files that may have any of a range."""
         return RawRecords(tuple(one for one in self.files if one.may_have(offsets)))
 
-    def frame(self, spark: SparkSession, offsets: Offsets, *, once: bool) -> DataFrame:
-        """The records of a range as Spark's Kafka source gives them; `once` leaves out those that are kept several times."""
+    def frame(self, spark: SparkSession, offsets: Offsets, chosen: Chosen, *, once: bool) -> DataFrame:
+        """The records of a range, and of the time that is chosen, as Spark's Kafka source gives them; `once` leaves out those that are kept several times."""
         if self.files[0].place.remote:
             numbers = spark.range(0, len(self.files), 1, len(self.files))
             found = numbers.mapInArrow(_reading(self.files), spark_schema(_ROWS))
@@ -119,6 +118,11 @@ class RawRecords:
             paths = [f"{pattern_of(one.place.url)}/{pattern_of(one.name)}" for one in self.files]
             found = reader(spark).schema(spark_schema(_ROWS)).parquet(*paths)
         found = found.where(_lies_in(offsets))
+        # One place may have another record of another time, as of a topic that was made anew.
+        if chosen.since is not None:
+            found = found.where(sql.col("kafka_ts") >= sql.lit(chosen.since))
+        if chosen.until is not None:
+            found = found.where(sql.col("kafka_ts") < sql.lit(chosen.until))
         found = found.dropDuplicates([*PLACE]) if once else found
         kind = (
             sql.when(sql.col("kafka_ts_type") == "create_time", 0)
@@ -135,19 +139,6 @@ class RawRecords:
             kind.alias("timestampType"),
             sql.col("headers"),
         )
-
-
-def of_time(rows: pa.Table, chosen: Chosen) -> pa.Array:
-    """Which rows are of the topics and the time that are chosen; of one without a time nobody can say."""
-    found = pa.repeat(pa.scalar(True), rows.num_rows)
-    if chosen.topics:
-        found = pc.and_(found, pc.is_in(rows["kafka_topic"], pa.array(chosen.topics, pa.string())))
-    for at, compared in ((chosen.since, pc.greater_equal), (chosen.until, pc.less)):
-        if at is not None:
-            found = pc.and_(
-                found, compared(rows["kafka_ts"], pa.scalar(at, _LOOKED_AT.field("kafka_ts").type))
-            )
-    return pc.fill_null(found, False)
 
 
 def _lies_in(offsets: Offsets) -> Column:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,8 +16,8 @@ from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.quarantine.chosen import LOOKED_AT
 from distributary.ingest.quarantine.resolved import IDENTITY
 from distributary.ingest.quarantine.rows import identities, of_pipeline, resolved_identities, rows_of
+from distributary.ingest.replay.leaving import require_records_of_rows
 from distributary.ingest.replay.places import (
-    Partition,
     Places,
     between,
     count,
@@ -30,7 +29,7 @@ from distributary.ingest.replay.places import (
     without,
 )
 from distributary.ingest.replay.portions import Portion
-from distributary.ingest.replay.raw_records import PLACE, RawRecords, may_have, of_time
+from distributary.ingest.replay.raw_records import PLACE, PLACE_AND_TIME, RawRecords, may_have
 from distributary.ingest.replay.staging import ROWS_SCHEMA, Tables
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
@@ -62,10 +61,11 @@ class ToDo:
 
     raw      the files that it is in
     wanted   where those records stand
-    there    how many of the chosen ones a table has
+    there    how many of the chosen ones a table has, and are not among these for that
     passed   the stretches of its other records
     waiting  what is in quarantine of all of it
     once     whether bronze has any of them more than once
+    rows     where the chosen records that have a row have it, by the tables' folders
     """
 
     raw: RawRecords
@@ -74,39 +74,57 @@ class ToDo:
     passed: Stretches
     waiting: Waiting
     once: bool
+    rows: Mapping[str, Places] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
         """How many records are to be decoded."""
         return count(self.wanted)
 
+    @property
+    def with_rows(self) -> int:
+        """How many of all chosen ones a table has."""
+        return self.there + count(within(self.wanted, joined(self.rows.values())))
+
 
 def to_do(raw: RawRecords, tables: Tables, pipeline: str, portion: Portion) -> ToDo:
     """Raises PipelineError where a table cannot be read, or bronze has two records of one place in Kafka."""
     mine = raw.within(portion.offsets)
     waiting = open_in(tables.root, pipeline, portion.offsets)
-    every, chosen, once = _kept_in(mine, portion)
+    found = _kept_in(mine, portion)
+    chosen = found.chosen
+    if found.again:
+        _require_one_record(found.records)
     if portion.chosen.reasons:
         rows = waiting.rows
         chosen = within(chosen, of_rows(rows.filter(portion.chosen.of(rows)), PLACE))
-    present = in_tables(tables, portion.offsets) if chosen else {}
-    wanted = without(chosen, present)
-    return ToDo(mine, wanted, count(chosen) - count(wanted), passed_by(every, wanted), waiting, once)
+    there = in_tables(tables, portion.offsets) if chosen else {}
+    there = {folder: those for folder, places in there.items() if (those := within(places, chosen))}
+    replaces = portion.replaces is not None
+    if replaces and there:
+        require_records_of_rows(tables, there, found.records, portion.offsets)
+    wanted = chosen if replaces else without(chosen, joined(there.values()))
+    # Those that are marked as gone are read as well.
+    once = sum(count(within(part, wanted)) for part in found.every) > count(wanted)
+    passed = passed_by(joined(found.every), wanted)
+    return ToDo(mine, wanted, count(chosen) - count(wanted), passed, waiting, once, there)
 
 
-def in_tables(tables: Tables, offsets: Offsets) -> Places:
-    """Where the records of a range are from that a table has, or that what remembers its deletes has."""
+def in_tables(tables: Tables, offsets: Offsets) -> dict[str, Places]:
+    """Where the records of a range are from that a table has, or what remembers its deletes, by the folders of these."""
     names = (tables.columns.kafka_topic, tables.columns.kafka_partition, tables.columns.kafka_offset)
     columns = pa.schema(
         [(name, QUARANTINE_SCHEMA.field(own).type) for name, own in zip(names, PLACE, strict=True)]
     )
     folders = [name for folder in tables.folders for name in (folder, memory_folder(folder))]
     told = partial(may_have, names=names, offsets=offsets)
-    return joined(
-        between(of_rows(rows, names), offsets)
+    return {
+        folder: joined(
+            between(of_rows(rows, names), offsets)
+            for rows in rows_of(tables.root.below(folder), columns, told)
+        )
         for folder in folders
-        for rows in rows_of(tables.root.below(folder), columns, told)
-    )
+    }
 
 
 def open_in(root: Files, pipeline: str, offsets: Offsets) -> Waiting:
@@ -136,28 +154,39 @@ def _lie_in(rows: pa.Table, offsets: Offsets) -> pa.Array:
     return pc.fill_null(found, False)
 
 
-def _kept_in(raw: RawRecords, portion: Portion) -> tuple[Places, Places, bool]:
-    """Where all records of a portion's files stand, those marked as gone among them; the chosen ones; and whether any is there more than once."""
-    every, chosen = list[Places](), list[Mapping[Partition, np.ndarray]]()
-    times = list[pa.Table]()
+@dataclass(slots=True)
+class _Kept:
+    """What is kept of a portion.
+
+    every    where all records of its files stand, file by file, those marked as gone among them
+    chosen   where the chosen ones stand
+    records  these, place and time
+    """
+
+    every: list[Places]
+    chosen: Places
+    records: pa.Table
+
+    @property
+    def again(self) -> bool:
+        """Whether any of the chosen ones is there more than once."""
+        return bool(self.records.num_rows > count(self.chosen))
+
+
+def _kept_in(raw: RawRecords, portion: Portion) -> _Kept:
+    every, records = list[Places](), list[pa.Table]()
     for file in raw.files:
         for rows, alive in file.rows():
             every.append(between(split(*(rows[name] for name in PLACE)), portion.offsets))
             there = rows.filter(alive)
-            mine = there.filter(of_time(there, portion.chosen))
-            chosen.append(between(split(*(mine[name] for name in PLACE)), portion.offsets))
-            times.append(there)
-    found = joined(chosen)
-    once = sum(map(count, chosen)) > count(found)
-    if once:
-        _require_one_record(times, portion.offsets)
-    return joined(every), found, once
+            mine = there.filter(portion.chosen.standing(there))
+            records.append(mine.filter(_lie_in(mine, portion.offsets)))
+    whole = pa.concat_tables(records) if records else PLACE_AND_TIME.empty_table()
+    return _Kept(every, of_rows(whole, PLACE), whole)
 
 
-def _require_one_record(parts: Sequence[pa.Table], offsets: Offsets) -> None:
+def _require_one_record(rows: pa.Table) -> None:
     """Raises PipelineError where two records have one place, as of a topic that was made anew."""
-    rows = pa.concat_tables(parts)
-    rows = rows.filter(_lie_in(rows, offsets))
     told = rows.group_by(list(PLACE)).aggregate([("kafka_ts", "count_distinct")])
     two = told.filter(pc.greater(told["kafka_ts_count_distinct"], 1))
     if two.num_rows:

@@ -10,17 +10,20 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
+from distributary.errors import DistributaryError
 from distributary.ingest import failpoints
 from distributary.ingest.batch.attempt import Attempts
+from distributary.ingest.checkpoint.change_log import ChangeLog
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_json import from_json, to_json
 from distributary.ingest.checkpoint.manifests import manifest_of
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.quarantine.rows import identities
+from distributary.ingest.replay import places
 from distributary.ingest.replay.committing import Committing
-from distributary.ingest.replay.deciding import NUMBER, Became, OfQuarantine
-from distributary.ingest.replay.kept import OF, Kept, sweep_records, unfinished
+from distributary.ingest.replay.deciding import NUMBER, Became, OfQuarantine, app_of_replay
+from distributary.ingest.replay.kept import LEAVING, OF, Kept, sweep_records, unfinished
 from distributary.ingest.replay.of_bronze import OfBronze
 from distributary.ingest.replay.outcomes import tell
 from distributary.ingest.replay.portions import Portion
@@ -98,7 +101,9 @@ class Work:
         told = kept.manifest()
         fresh = told is None
         if told is None:
-            told = self._of_bronze(kept, begun) if OF in begun else self._of_quarantine(kept, begun)
+            told = (
+                self._of_bronze_or_nothing(kept, begun) if OF in begun else self._of_quarantine(kept, begun)
+            )
             if OF in begun and told["manifest"] is None and not any(told["places"].values()):
                 # Of a portion that lacks nothing there is nothing to keep: most are so, each time that one looks.
                 kept.forget()
@@ -107,7 +112,7 @@ class Work:
             kept.decide(told)
             failpoints.reach(failpoints.AFTER_MANIFEST, NUMBER)
         if told["manifest"] is not None:
-            self._commit(kept, told["manifest"], fresh=fresh)
+            self._commit(kept, told, fresh=fresh)
         if "places" in told:
             run = self.pipeline.run
             tell(run.root, run.pipeline, kept.id, begun["at"], told["places"])
@@ -120,11 +125,16 @@ class Work:
         records = told.get("records", begun.get("records", 0) + begun.get("already", 0))
         return Replay(kept.id, resumed, records, Became(**told["became"]), begun.get("left", {}))
 
-    def _commit(self, kept: Kept, manifest: Mapping[str, Any], *, fresh: bool) -> None:
+    def _commit(self, kept: Kept, told: Mapping[str, Any], *, fresh: bool) -> None:
+        manifest = told["manifest"]
         self.let([one["folder"] for one in manifest["tables"] if "merging" in one])
-        tables = self.pipeline.run.tables
-        committing = Committing(self.pipeline.finisher, tables, self.native, self.spark, kept.place.url)
-        committing.commit(kept, from_json(manifest), fresh=fresh)
+        run = self.pipeline.run
+        leaving = {folder: places.from_json(those) for folder, those in told.get(LEAVING, {}).items()}
+        columns, app = run.rules.workers.columns, app_of_replay(run.generation.id, kept.id)
+        committing = Committing(
+            self.pipeline.finisher, run.tables, self.native, self.spark, kept.place.url, columns
+        )
+        committing.commit(kept, from_json(manifest), leaving, app, fresh=fresh)
 
     def _of_quarantine(self, kept: Kept, begun: Mapping[str, Any]) -> dict[str, Any]:
         decided = OfQuarantine(self.attempts, kept, self.last, self.spark, self.let, begun["files"]).decided()
@@ -132,6 +142,15 @@ class Work:
             "became": decided.became.as_dict(),
             "manifest": None if decided.manifest is None else to_json(decided.manifest),
         }
+
+    def _of_bronze_or_nothing(self, kept: Kept, begun: Mapping[str, Any]) -> dict[str, Any]:
+        """What was decided. One that says no before anything is changed is not gone on with: what is asked for next may be another."""
+        try:
+            return self._of_bronze(kept, begun)
+        except DistributaryError:
+            if not ChangeLog(kept.checkpoint).read():
+                kept.forget()
+            raise
 
     def _of_bronze(self, kept: Kept, begun: Mapping[str, Any]) -> dict[str, Any]:
         run, portion = self.pipeline.run, Portion.from_dict(begun["portion"])
@@ -143,4 +162,5 @@ class Work:
             "manifest": None if decided.manifest is None else to_json(decided.manifest),
             "records": todo.there + todo.count,
             "places": outcome.to_json(),
+            LEAVING: {folder: places.to_json(those) for folder, those in decided.leaving.items()},
         }

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from distributary.ingest.lineage.seen import flow
     from distributary.ingest.plan import Plan, plan
     from distributary.ingest.progress import Progress, Summary
+    from distributary.ingest.quarantine.chosen import Chosen
+    from distributary.ingest.rebuild.silver import Replayed, replay
+    from distributary.ingest.replay.deciding import Became
     from distributary.ingest.resolve import StuckTable, resolve, stuck_tables
     from distributary.ingest.run import run
     from distributary.ingest.settings.model import Settings
@@ -59,7 +62,9 @@ else:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Became",
     "Capabilities",
+    "Chosen",
     "Codec",
     "ConfluentRegistry",
     "Decoded",
@@ -86,6 +91,7 @@ __all__ = [
     "RecordReader",
     "Reference",
     "RegistryOptions",
+    "Replayed",
     "Restart",
     "Schema",
     "SchemaRegistry",
@@ -111,6 +117,7 @@ __all__ = [
     "load_truth",
     "plan",
     "reasons",
+    "replay",
     "resolve",
     "run",
     "save_truth",

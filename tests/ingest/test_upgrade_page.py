@@ -23,6 +23,8 @@ from distributary.ingest.columns.safe_names import (
     RESERVED_TABLES,
 )
 from distributary.ingest.commit_log import entry_json
+from distributary.ingest.rebuild import resets
+from distributary.ingest.replay import kept
 from distributary.ingest.schemas import pinned
 from distributary.producer_sim.truth import sent
 from distributary.registry.disk import schema_file
@@ -50,6 +52,8 @@ def formats_of(file: str) -> list[int]:
         ("pins/", pinned.FORMAT),
         ("stuck/", stuck.FORMAT),
         ("registry.json", schema_file.FORMAT),
+        ("replays/", kept.FORMAT),
+        ("resets/", resets.FORMAT),
     ],
 )
 def test_the_newest_format_of_a_file_is_on_the_page(file: str, newest: int) -> None:

@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 
 def replayed(done: Replayed) -> Iterator[str]:
     """A line a table, and the sum."""
-    for table, rows in sorted(done.tables.items()):
-        yield one_line(f"{table}: {_count(rows, 'row')}")
+    for table in sorted({**done.tables, **done.left}):
+        rows, left = done.tables.get(table, 0), done.left.get(table, 0)
+        if done.dry_run:
+            yield one_line(f"{table}: {_count(left, 'row')} would make room for what comes")
+        else:
+            yield one_line(f"{table}: {_count(rows, 'row')}{f' in the place of {left:,}' if left else ''}")
     for reason, rows in sorted(done.refused.items()):
         yield one_line(f"in quarantine, {reason}: {_count(rows, 'record')}")
+    for reason, rows in sorted(done.kept.items()):
+        yield one_line(f"would be in quarantine, {reason}: {_count(rows, 'record')} with the row of before")
     if done.dropped:
         yield one_line(f"let go by the settings, or deletes: {_count(done.dropped, 'record')}")
     what = "would be decoded again" if done.dry_run else "decoded again"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -18,6 +17,7 @@ from distributary.commands.quarantine.choosing import (
     chosen_by,
 )
 from distributary.commands.run import File, Given
+from distributary.views.answers import tell
 from distributary.views.quarantine import purged, replayed
 from distributary.views.terminal import watching
 
@@ -41,11 +41,7 @@ def replay(
     chosen = chosen_by(reason, entity, schema_id, topic, (since, until))
     with watching(silent=as_json) as progress:
         done = bring_back(settings, chosen, progress)
-    if as_json:
-        typer.echo(json.dumps(done.as_dict(), indent=2))
-        return
-    for line in replayed(done):
-        typer.echo(line)
+    tell(done.as_dict(), replayed(done), as_json=as_json)
 
 
 def purge(
@@ -76,9 +72,5 @@ def purge(
 
     wish = Wish(chosen_by(reason, entity, schema_id, topic, (since, until)), yes, older_than, dry_run)
     done = delete(load(file, given=given or ()), wish)
-    if as_json:
-        typer.echo(json.dumps(done.as_dict(), indent=2))
-    else:
-        for line in purged(done):
-            typer.echo(line)
+    tell(done.as_dict(), purged(done), as_json=as_json)
     done.check()

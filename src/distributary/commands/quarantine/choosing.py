@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,6 +60,26 @@ def chosen_by(
     }
     since, until = (_time(name, text) for name, text in zip(options, times, strict=True))
     return Chosen(**listed, since=since, until=until)
+
+
+def within(chosen: Chosen, partition: int | None, offsets: str | None) -> Chosen:
+    """Those of them that are of a partition, and between two offsets, as `100:200`. Raises ConfigError for what are none."""
+    return replace(chosen, place=(partition, None), offsets=_offsets(offsets))
+
+
+def _offsets(text: str | None) -> tuple[int | None, int | None]:
+    if text is None:
+        return None, None
+    first, colon, end = text.partition(":")
+    try:
+        found = (int(first) if first else None, int(end) if end else None)
+    except ValueError:
+        found = (None, None)
+    if not colon or found == (None, None):
+        raise ConfigError(
+            f"--offsets {text}: those are no offsets; write the first one, and the first behind, such as 100:200, 100: or :200"
+        )
+    return found
 
 
 def _time(option: str, text: str | None) -> datetime | None:

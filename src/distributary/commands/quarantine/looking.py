@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from distributary.commands.quarantine.choosing import (
     chosen_by,
 )
 from distributary.commands.run import File, Given
+from distributary.views.answers import tell
 from distributary.views.quarantine import listed, shown
 
 
@@ -40,11 +40,7 @@ def list_(
     found = contents(
         load(file, given=given or ()), chosen_by(reason, entity, schema_id, topic, (since, until))
     )
-    if as_json:
-        typer.echo(json.dumps(found.as_dict(), indent=2))
-        return
-    for line in listed(found):
-        typer.echo(line)
+    tell(found.as_dict(), listed(found), as_json=as_json)
 
 
 def show(
@@ -72,9 +68,5 @@ def show(
     found = records(
         load(file, given=given or ()), replace(chosen, place=(partition, offset)), most, payload=payload
     )
-    if as_json:
-        told = {"total": found.total, "records": [one.as_dict() for one in found.records]}
-        typer.echo(json.dumps(told, indent=2))
-        return
-    for line in shown(found):
-        typer.echo(line)
+    told = {"total": found.total, "records": [one.as_dict() for one in found.records]}
+    tell(told, shown(found), as_json=as_json)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from distributary.commands.quarantine.choosing import AsJson, Entity, Topic, chosen_by
+from distributary.commands.quarantine.choosing import AsJson, Entity, Topic, chosen_by, within
 from distributary.commands.run import File, Given, session
 from distributary.errors import ConfigError, PipelineError
+from distributary.views.answers import tell
 from distributary.views.rebuild import rebuilt, replayed
 from distributary.views.terminal import watching
 
@@ -36,31 +36,46 @@ def replay(
     until: Annotated[
         str | None, typer.Option("--to", metavar="TIME", help="Records whose time in Kafka is before.")
     ] = None,
+    partition: Annotated[int | None, typer.Option(help="Records of this partition.")] = None,
+    offsets: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FIRST:END",
+            help="Records whose offset is not before FIRST, and before END; either may be left out.",
+        ),
+    ] = None,
+    replace: Annotated[
+        bool,
+        typer.Option("--replace", help="Also such that have a row, which makes room for what comes of them."),
+    ] = False,
+    refused: Annotated[
+        Literal["keep", "quarantine"],
+        typer.Option(
+            help="With --replace, of records that would go to quarantine now: keep the row, or let it go."
+        ),
+    ] = "keep",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Decode nothing, and count what has no place.")
+        bool, typer.Option("--dry-run", help="Decode nothing, and count what would be decoded again.")
     ] = False,
     given: Given = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make rows again from bronze of the records that no table has, each once; a run that appends may go on meanwhile."""
+    """Make rows again from bronze of the records that no table has, or with --replace of all, each once; a run that appends may go on meanwhile."""
     from distributary.ingest.settings.model import load
 
     settings = load(file, given=given or ())
     chosen = chosen_by(reason, entity, None, topic, (since, until), ("--from", "--to"))
+    chosen = within(chosen, partition, offsets)
     if dry_run:
         from distributary.ingest.rebuild.dry import lacking
 
-        done = lacking(settings, chosen)
+        done = lacking(settings, chosen, replace=replace)
     else:
         from distributary.ingest.rebuild.silver import replay as make
 
         with watching(silent=as_json) as progress:
-            done = make(settings, chosen, progress)
-    if as_json:
-        typer.echo(json.dumps(done.as_dict(), indent=2))
-        return
-    for line in replayed(done):
-        typer.echo(line)
+            done = make(settings, chosen, progress, replace=replace, refused=refused)
+    tell(done.as_dict(), replayed(done), as_json=as_json)
 
 
 def reset(
@@ -96,11 +111,7 @@ def reset(
         )
     with watching(silent=as_json) as progress:
         done = empty(settings, layer, progress, force=force)
-    if as_json:
-        typer.echo(json.dumps(done.as_dict(), indent=2))
-        return
-    for line in rebuilt(done):
-        typer.echo(line)
+    tell(done.as_dict(), rebuilt(done), as_json=as_json)
 
 
 def _gold(settings: Settings, *, as_json: bool) -> None:
@@ -111,12 +122,10 @@ def _gold(settings: Settings, *, as_json: bool) -> None:
 
     with session(settings) as spark:
         done = derive(settings, spark, whole=True)
-    if as_json:
-        typer.echo(json.dumps([asdict(one) for one in done], indent=2))
-    else:
-        for one in done:
-            typer.echo(
-                f"{one.table}: {one.how}, {one.rows or 0:,} rows" + (f": {one.why}" if one.why else "")
-            )
+    lines = (
+        f"{one.table}: {one.how}, {one.rows or 0:,} rows" + (f": {one.why}" if one.why else "")
+        for one in done
+    )
+    tell([asdict(one) for one in done], lines, as_json=as_json)
     if failed := [one.table for one in done if one.how == "failed"]:
         raise PipelineError(f"not made again: {', '.join(failed)}; once that is mended, say it again")
