@@ -118,8 +118,7 @@ def _told_by_envelope(rule: Mapping[str, Any], by_source: bool) -> Mapping[str, 
 
 def _without_said(history: Any, named: tuple[Any, ...]) -> Any:
     """What keeps what was, whose rows what an envelope says makes no history: it is about a change, not about what became."""
-    given = {} if history is None else history
-    if not isinstance(given, Mapping):
+    if not isinstance(given := {} if history is None else history, Mapping):
         return history
     ignored = given.get("ignore") or []
     if not isinstance(ignored, list | tuple):
