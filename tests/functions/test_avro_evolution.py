@@ -69,6 +69,8 @@ def subject(stack: LocalStack) -> Iterator[Subject]:
         yield Subject(registry, f"games-{uuid.uuid4().hex[:8]}-value", stack.registry_url)
 
 
+# Lighter: all others here read one version as another, too.
+@pytest.mark.heavy
 @pytest.mark.parametrize("engine", ["python", "spark"])
 def test_records_of_all_versions_are_read_as_the_latest(
     spark: SparkSession, subject: Subject, engine: str

@@ -55,13 +55,15 @@ def _messages(kit: PipelineKit, topic: str) -> list[Any]:
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         left = set(partitions)
         while left:
-            for message in consumer.consume(1_000, timeout=30):
-                error = message.error()
-                if error is None:
-                    found.append(message)
-                else:
-                    assert error.code() == KafkaError._PARTITION_EOF, error
-                    left.discard(message.partition())
+            # Several at once are waited for until there are as many, or the time is over.
+            message = consumer.poll(30)
+            assert message is not None, f"{topic} {left}: nothing came"
+            error = message.error()
+            if error is None:
+                found.append(message)
+            else:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                left.discard(message.partition())
     finally:
         consumer.close()
     return found

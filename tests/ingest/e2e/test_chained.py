@@ -153,6 +153,8 @@ def test_rows_that_are_deleted_end_a_run_that_reads_what_is_added(kit: PipelineK
         second.run()
 
 
+# Lighter: test_a_table_is_read_on_from_where_it_was_read_with_the_columns_that_it_gets follows a table.
+@pytest.mark.heavy
 def test_a_table_with_one_row_a_key_is_followed_by_what_became_of_its_rows(kit: PipelineKit) -> None:
     rule = {"match": "*", "mode": "upsert", "keys": ["gamer_id"]}
     kit.configured(tables=[rule])

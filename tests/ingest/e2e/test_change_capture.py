@@ -72,6 +72,8 @@ def assert_current(kit: PipelineKit, database: Database) -> None:
     assert not found, "\n".join(map(str, found))
 
 
+# Lighter: test_errors_at_each_step_bring_each_change_once has changes of each kind.
+@pytest.mark.heavy
 def test_tables_are_what_the_database_is_however_the_stream_is_cut(kit: PipelineKit) -> None:
     database = Database()
     capturing(kit, limits={"batch_rows": 25})
@@ -194,6 +196,8 @@ def test_a_table_that_was_emptied_stops_the_run_where_that_is_asked_for(kit: Pip
 
 
 # The way through the pipeline is the same for each; what their readers give is in `make test` for all of them.
+# Lighter: test_errors_at_each_step_bring_each_change_once has changes of each kind.
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "format_", ["avro", *(pytest.param(one, marks=pytest.mark.heavy) for one in ("jsonschema", "protobuf"))]
 )
@@ -249,6 +253,8 @@ def test_each_tables_rows_have_a_schema_of_their_own(kit: PipelineKit) -> None:
     ]
 
 
+# Lighter: test_errors_at_each_step_bring_each_change_once has changes of each kind.
+@pytest.mark.heavy
 def test_tables_tell_what_the_database_was_when(kit: PipelineKit) -> None:
     database = Database()
     rule = {"match": "*", "mode": "history", "keys": "kafka_key"}

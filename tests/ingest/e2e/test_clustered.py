@@ -68,6 +68,8 @@ def opened_for(kit: PipelineKit, table: str, level: int) -> int:
     return sum(one["minValues"]["level"] <= level <= one["maxValues"]["level"] for one in told)
 
 
+# Lighter: test_errors_at_every_step_are_survived_by_tables_with_one_row_a_key sorts, too.
+@pytest.mark.heavy
 @pytest.mark.folder
 def test_upkeep_narrows_what_is_read_beside_spark_and_batches_go_on(
     kit: PipelineKit, spark: SparkSession

@@ -75,6 +75,8 @@ def changed(kit: PipelineKit) -> list[tuple[str, str, str]]:
     return sorted({(row["column"], row["kind"], row["decision"]) for row in rows})
 
 
+# Lighter: test_what_is_hidden_is_found_nowhere_under_the_root hashes, and tests/ingest/reshaping has each rule.
+@pytest.mark.heavy
 def test_tables_know_records_by_the_columns_of_their_rule(kit: PipelineKit) -> None:
     first = registered(kit, V1)
     columns = {
@@ -196,6 +198,8 @@ def test_headers_and_the_kind_of_time_become_columns(kit: PipelineKit) -> None:
     assert all("n" not in row for row in found)
 
 
+# Lighter: test_what_is_hidden_is_found_nowhere_under_the_root hashes, and tests/ingest/reshaping has each rule.
+@pytest.mark.heavy
 def test_one_row_a_key_by_a_hash(kit: PipelineKit, monkeypatch: pytest.MonkeyPatch) -> None:
     kit.configured(decode={"format": "json"}, route={"field": "game"})
     columns = {"hash": hashes("email"), "rename": {"email": "who", "at": "seen"}}

@@ -135,6 +135,8 @@ def test_a_worker_that_is_killed_ends_a_run_that_repeats_no_task_and_the_next_on
     assert_whole(kit, "4")
 
 
+# Lighter: test_a_killed_run_is_brought_to_its_end kills all of it.
+@pytest.mark.heavy
 def test_a_worker_that_is_killed_costs_a_task_and_no_record(kit: PipelineKit) -> None:
     send_first(kit)
     done = kit.run_apart("amid_file:1=kill,before_report:1=kill")

@@ -106,6 +106,8 @@ def test_rows_of_a_person_are_in_no_table_and_all_others_are(kit: PipelineKit) -
     assert (again.rows, again.record) == (0, None)
 
 
+# Lighter: test_rows_of_a_person_are_in_no_table_and_all_others_are erases everywhere.
+@pytest.mark.heavy
 def test_what_remembers_deletes_forgets_them_too(kit: PipelineKit) -> None:
     pipeline(kit)
     done = erase(kit.settings, Wanted("who = 'cy'", tables=("chess__deleted",)))
@@ -114,6 +116,8 @@ def test_what_remembers_deletes_forgets_them_too(kit: PipelineKit) -> None:
     assert {row["who"] for row in rows_of(kit, "chess")} == {ANN, BOB, "cy"}
 
 
+# Lighter: test_rows_of_a_person_are_in_no_table_and_all_others_are erases everywhere.
+@pytest.mark.heavy
 def test_what_remembers_tombstones_forgets_keys(kit: PipelineKit) -> None:
     kit.configured(decode={"format": "json"}, route={"by": "topic", "field": None, "table": "{entity}"})
     rule = {"match": "*", "mode": "upsert", "keys": "kafka_key", "deletes": {"tombstones": "delete"}}
@@ -162,6 +166,8 @@ def test_a_history_goes_on_as_if_erased_records_had_never_come(kit: PipelineKit)
 
 
 # It looks into files; in a store rows go the same way.
+# Lighter: test_rows_of_a_person_are_in_no_table_and_all_others_are erases everywhere.
+@pytest.mark.heavy
 @pytest.mark.folder
 def test_after_upkeep_no_file_names_a_person(kit: PipelineKit) -> None:
     pipeline(kit)
@@ -211,6 +217,8 @@ def test_rows_of_other_hands_and_records_that_fit_no_type_go_too(kit: PipelineKi
     assert verify(kit.settings).differences == ()
 
 
+# Lighter: test_rows_of_a_person_are_in_no_table_and_all_others_are erases everywhere.
+@pytest.mark.heavy
 def test_what_had_no_place_in_its_column_is_looked_into(kit: PipelineKit) -> None:
     kit.configured(policies={"incompatible_type": "rescue"})
     pipeline(kit)
@@ -226,6 +234,8 @@ def test_what_had_no_place_in_its_column_is_looked_into(kit: PipelineKit) -> Non
     assert verify(kit.settings).differences == ()
 
 
+# Lighter: test_rows_of_a_person_are_in_no_table_and_all_others_are erases everywhere.
+@pytest.mark.heavy
 def test_the_command_says_what_was_done(kit: PipelineKit) -> None:
     pipeline(kit)
     command = ["erase", str(kit.settings_file), "--where", f"who = '{ANN}'", "--key", "ann"]
@@ -247,6 +257,8 @@ def test_the_command_says_what_was_done(kit: PipelineKit) -> None:
     assert answered == 0, output
 
 
+# Lighter: test_rows_of_a_person_are_in_no_table_and_all_others_are erases everywhere.
+@pytest.mark.heavy
 @pytest.mark.parametrize("where", ["before", "behind"])
 def test_verify_misses_nothing_wherever_an_erasure_ends(
     kit: PipelineKit, monkeypatch: pytest.MonkeyPatch, where: str
@@ -273,6 +285,8 @@ def test_verify_misses_nothing_wherever_an_erasure_ends(
     assert {row["who"] for row in rows_of(kit, "go")} == {ANN, BOB}
 
 
+# Lighter: test_rows_of_a_person_are_in_no_table_and_all_others_are erases everywhere.
+@pytest.mark.heavy
 def test_a_replay_brings_nothing_back_that_the_settings_say_was_erased(kit: PipelineKit) -> None:
     pipeline(kit)
     erase(kit.settings, Wanted(f"who = '{ANN}'"))

@@ -44,6 +44,8 @@ def assert_told(kit: PipelineKit) -> None:
     assert not found, "\n".join(map(str, found))
 
 
+# Lighter: test_errors_at_each_step_end_each_row_once ends them at each step.
+@pytest.mark.heavy
 def test_tables_tell_what_was_true_when_however_the_stream_is_cut(kit: PipelineKit) -> None:
     keyed = telling(kit, limits={"batch_rows": 25})
     keyed.send(60)
@@ -76,6 +78,8 @@ def test_errors_at_each_step_end_each_row_once(kit: PipelineKit, fail_at: Callab
 
 
 # A JVM each: what is killed between what remembers the records and the table is in `make test`.
+# Lighter: test_errors_at_each_step_end_each_row_once ends them at each step.
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "point", ["amid_merge", *(pytest.param(one, marks=pytest.mark.heavy) for one in POINTS[:2])]
 )
@@ -105,6 +109,8 @@ def test_another_checkpoint_tells_the_same(kit: PipelineKit, start: str) -> None
 
 
 # Somebody moves it, which nobody does in a store.
+# Lighter: test_errors_at_each_step_end_each_row_once ends them at each step.
+@pytest.mark.heavy
 @pytest.mark.folder
 def test_a_table_that_is_moved_away_takes_what_is_remembered_with_it(kit: PipelineKit) -> None:
     keyed = telling(kit)
@@ -119,6 +125,8 @@ def test_a_table_that_is_moved_away_takes_what_is_remembered_with_it(kit: Pipeli
     assert held(kit) == expected(kit)
 
 
+# Lighter: test_errors_at_each_step_end_each_row_once ends them at each step.
+@pytest.mark.heavy
 def test_a_new_column_makes_history_and_one_of_the_bounds_names_gets_another(kit: PipelineKit) -> None:
     keyed = telling(kit)
     keyed.send(30)
@@ -154,6 +162,8 @@ def test_a_number_says_nothing_of_when(kit: PipelineKit) -> None:
         kit.run()
 
 
+# Lighter: test_errors_at_each_step_end_each_row_once ends them at each step.
+@pytest.mark.heavy
 def test_a_table_that_has_rows_stays_what_it_is(kit: PipelineKit) -> None:
     keyed = telling(kit)
     keyed.send(10)

@@ -17,6 +17,8 @@ from distributary.ingest.progress import Silent
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 
+# Lighter: tests/cli/views/graph has each part of it.
+@pytest.mark.heavy
 def test_a_graph_says_what_is_there_and_how_much_went_there(kit: PipelineKit) -> None:
     per_player = {"by": ["gamer_id"], "columns": {"events": "count(*)"}}
     kit.configured(derive=[{"table": "gold_{entity}", "aggregate": per_player}], bronze={"table": "raw"})

@@ -40,6 +40,8 @@ class Watching(Silent):
         self.failed.set()
 
 
+# Lighter: tests/ingest/kafka/test_cluster.py waits for one that is away.
+@pytest.mark.heavy
 def test_a_broker_that_goes_away_is_waited_for_and_costs_no_failure(
     kit: PipelineKit, stack: LocalStack
 ) -> None:

@@ -209,6 +209,8 @@ def test_a_table_that_is_dropped_in_the_moment_of_its_commit_is_parked_within_th
     assert kit.rows(table).num_rows == waits.rows
 
 
+# Lighter: test_a_table_that_was_put_right_gets_all_that_waited_in_order brings in what waited.
+@pytest.mark.heavy
 def test_columns_that_became_wider_while_a_table_was_parked_do_so_when_it_gets_what_waited(
     kit: PipelineKit, spark: SparkSession, fail_at: Callable[..., None]
 ) -> None:

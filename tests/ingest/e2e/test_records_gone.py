@@ -214,6 +214,8 @@ def test_offsets_that_went_back_stop_the_run_before_other_records_pass_for_read(
     assert players(kit) == list("abce"), "the new records that were there already are told as not read"
 
 
+# Lighter: test_offsets_that_went_back_stop_the_run_before_other_records_pass_for_read has offsets go back.
+@pytest.mark.heavy
 @pytest.mark.parametrize("records", ["stop", "record"])
 def test_offsets_that_went_back_below_what_a_new_checkpoint_counts_as_committed_stop_its_run(
     own_broker: KafkaBroker,
@@ -246,6 +248,8 @@ def test_offsets_that_went_back_below_what_a_new_checkpoint_counts_as_committed_
     assert players(kit) == list("abz"), "the new records that were there already are told as not read"
 
 
+# Lighter: test_offsets_that_went_back_stop_the_run_before_other_records_pass_for_read has offsets go back.
+@pytest.mark.heavy
 def test_reading_again_into_a_table_that_positions_order_stops_where_offsets_went_back(
     own_broker: KafkaBroker, own_kit: PipelineKit
 ) -> None:

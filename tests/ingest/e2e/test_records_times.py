@@ -113,6 +113,8 @@ def players(kit: PipelineKit) -> list[int]:
     return sorted(map(int, kit.rows(kit.folder_of("chess"))["player"].to_pylist()))
 
 
+# Lighter: test_all_records_of_such_times_stop_nothing_unless_the_settings_say_so has such records.
+@pytest.mark.heavy
 def test_a_record_of_a_time_beyond_all_timestamps_is_quarantined_and_its_neighbours_land_once(
     lenient: PipelineKit, fail_at: Callable[..., None]
 ) -> None:
@@ -213,6 +215,8 @@ def test_a_header_whose_name_is_no_text_behind_such_a_record_stops_nothing(lenie
     assert_each_record_in_one_place(lenient)
 
 
+# Lighter: test_all_records_of_such_times_stop_nothing_unless_the_settings_say_so has such records.
+@pytest.mark.heavy
 def test_such_records_of_transactions_are_there_once_they_are_committed_and_never_if_not(
     lenient: PipelineKit,
 ) -> None:

@@ -119,6 +119,8 @@ def erased(kit: PipelineKit) -> tuple[TableErasure, ...]:
     return erase(kit.settings, Wanted("player = 'nobody'", dry_run=True)).tables
 
 
+# Lighter: test_what_a_lost_schema_put_there_is_in_its_tables_after_one_command_and_nothing_is_missing brings records back.
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "point",
     [
@@ -212,6 +214,8 @@ def test_what_the_quarantine_does_not_keep_stands_in_the_way_by_name(monday: Mon
     assert (one.records, monday.open()) == (0, 7)
 
 
+# Lighter: test_what_a_lost_schema_put_there_is_in_its_tables_after_one_command_and_nothing_is_missing brings records back.
+@pytest.mark.heavy
 def test_in_a_table_with_one_row_a_key_what_is_older_stays_older(kit: PipelineKit, stack: LocalStack) -> None:
     old = registered(kit)
     new = registered_beside(kit, WITH_MOOD)

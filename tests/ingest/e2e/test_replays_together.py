@@ -70,6 +70,8 @@ def test_what_is_kept_as_it_came_is_kept_once_however_often_it_is_decoded(
     assert kit.rows("gold_chess").num_rows == 4
 
 
+# Lighter: test_what_is_kept_as_it_came_is_kept_once_however_often_it_is_decoded brings records back.
+@pytest.mark.heavy
 def test_what_an_expectation_put_aside_comes_back_by_what_is_expected_today(kit: PipelineKit) -> None:
     pipeline(kit)
     kit.send(RECORDS)

@@ -133,6 +133,8 @@ def test_rows_that_went_are_records_without_a_value(kit: PipelineKit) -> None:
     assert sum(value is None for value in topic.newest().values()) == again.sent["kafka"]
 
 
+# Lighter: tests/ingest/derived/test_to_kafka.py has sendings that fail on their way and that wake too late.
+@pytest.mark.heavy
 @pytest.mark.checkpoint_folder
 def test_a_crash_between_topic_and_mark_sends_the_same_once_more(kit: PipelineKit) -> None:
     topic = Topic(kit, "players")

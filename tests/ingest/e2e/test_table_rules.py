@@ -175,6 +175,8 @@ def test_what_a_new_field_does_each_table_decides_by_its_own_rule(kit: PipelineK
     assert not verify(kit.settings).differences
 
 
+# Lighter: test_each_entitys_table_is_made_and_changed_by_its_own_rule has rules of all kinds.
+@pytest.mark.heavy
 def test_a_schema_without_a_field_waits_in_quarantine_where_the_tables_rule_says_so(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:
@@ -241,6 +243,8 @@ def commands() -> list[list[str]]:
     return [line.partition("#")[0].split() for line in lines]
 
 
+# Lighter: test_each_entitys_table_is_made_and_changed_by_its_own_rule has rules of all kinds.
+@pytest.mark.heavy
 def test_the_pages_rules_and_commands_do_what_it_says(kit: PipelineKit) -> None:
     (rules,) = blocks("yaml")
     mistake, change = blocks("")

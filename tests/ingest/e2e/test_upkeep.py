@@ -43,6 +43,8 @@ def kept_up(kit: PipelineKit, days: float = 0) -> Upkeep:
     return done
 
 
+# Lighter: test_a_run_keeps_its_tables_up_by_itself_when_it_is_time keeps them up, and tests/ingest/upkeep has the steps.
+@pytest.mark.heavy
 def test_tables_are_kept_up_between_batches_and_amid_one(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:
@@ -72,6 +74,8 @@ def test_tables_are_kept_up_between_batches_and_amid_one(
     kit.assert_clean()
 
 
+# Lighter: test_a_run_keeps_its_tables_up_by_itself_when_it_is_time keeps them up, and tests/ingest/upkeep has the steps.
+@pytest.mark.heavy
 def test_tables_are_kept_up_beside_a_run(kit: PipelineKit) -> None:
     kit.configured(limits={"batch_rows": 60})
     kit.simulate(1)
@@ -113,6 +117,8 @@ def test_a_run_keeps_its_tables_up_by_itself_when_it_is_time(kit: PipelineKit) -
     kit.assert_clean()
 
 
+# Lighter: test_a_run_keeps_its_tables_up_by_itself_when_it_is_time keeps them up, and tests/ingest/upkeep has the steps.
+@pytest.mark.heavy
 def test_a_run_that_goes_on_keeps_its_tables_up_beside_its_batches(kit: PipelineKit) -> None:
     kit.configured(limits={"batch_rows": 60}, sink={"maintain": {"every_hours": 0.001}})
     kit.simulate(1)
@@ -130,6 +136,8 @@ def test_a_run_that_goes_on_keeps_its_tables_up_beside_its_batches(kit: Pipeline
     kit.assert_clean()
 
 
+# Lighter: test_a_run_keeps_its_tables_up_by_itself_when_it_is_time keeps them up, and tests/ingest/upkeep has the steps.
+@pytest.mark.heavy
 def test_what_came_of_upkeep_is_told_though_no_records_come(kit: PipelineKit) -> None:
     """One that fails each hour was told of with the next batch, if that was days later."""
     kit.configured(sink={"maintain": {"every_hours": 0.001}})
@@ -142,6 +150,8 @@ def test_what_came_of_upkeep_is_told_though_no_records_come(kit: PipelineKit) ->
             assert time.monotonic() < until
 
 
+# Lighter: test_a_run_keeps_its_tables_up_by_itself_when_it_is_time keeps them up, and tests/ingest/upkeep has the steps.
+@pytest.mark.heavy
 def test_tables_with_one_row_a_key_are_kept_up_between_batches_and_beside_them(kit: PipelineKit) -> None:
     keyed = Keyed(kit).configured(BY_FIELD, limits={"batch_rows": 15})
     keyed.send(60)
@@ -171,6 +181,8 @@ def test_tables_with_one_row_a_key_are_kept_up_between_batches_and_beside_them(k
     assert_current(kit, BY_FIELD)
 
 
+# Lighter: test_a_run_keeps_its_tables_up_by_itself_when_it_is_time keeps them up, and tests/ingest/upkeep has the steps.
+@pytest.mark.heavy
 def test_an_old_record_goes_and_a_new_checkpoint_goes_on_by_what_is_left(kit: PipelineKit) -> None:
     days = {"batches_days": 30, "changes_days": 30, "quarantine_days": 30}
     kit.configured(limits={"batch_rows": 60}, sink={"keep": days})
@@ -197,6 +209,8 @@ def test_an_old_record_goes_and_a_new_checkpoint_goes_on_by_what_is_left(kit: Pi
     assert sum(row["rows_read"] for row in kit.rows(BATCHES_TABLE).to_pylist()) == kit.truth.records
 
 
+# Lighter: test_a_run_keeps_its_tables_up_by_itself_when_it_is_time keeps them up, and tests/ingest/upkeep has the steps.
+@pytest.mark.heavy
 def test_upkeep_that_is_killed_leaves_nothing_wrong(kit: PipelineKit) -> None:
     kit.configured(limits={"batch_rows": 60})
     kit.simulate(1, corrupt=0.05)
@@ -221,6 +235,8 @@ def numberless(line: str) -> str:
     return re.sub(r"[\d,.]+( files?| B| KiB| MiB)?", "N", line)
 
 
+# Lighter: test_a_run_keeps_its_tables_up_by_itself_when_it_is_time keeps them up, and tests/ingest/upkeep has the steps.
+@pytest.mark.heavy
 def test_the_pages_commands_do_what_it_says(kit: PipelineKit) -> None:
     kit.configured(limits={"batch_rows": 100})
     kit.simulate(1, corrupt=0.05)

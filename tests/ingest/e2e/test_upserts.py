@@ -108,6 +108,8 @@ def test_errors_at_each_step_leave_one_row_a_key_and_no_record_counted_twice(
 
 
 # A JVM a point: one amid the commits is in `make test`, and all of them as errors above.
+# Lighter: test_errors_at_each_step_leave_one_row_a_key_and_no_record_counted_twice ends it at each step.
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "point",
     [

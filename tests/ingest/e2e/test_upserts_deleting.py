@@ -50,6 +50,8 @@ def deleting(kit: PipelineKit, **more: Any) -> Keyed:
     return Keyed(kit, deletes=0.3).configured(RULE, **more)
 
 
+# Lighter: test_errors_at_each_step_delete_each_row_and_no_other deletes at each step.
+@pytest.mark.heavy
 def test_a_deleted_key_has_no_row_however_the_stream_is_cut(kit: PipelineKit) -> None:
     keyed = deleting(kit, limits={"batch_rows": 25})
     keyed.send(60)
@@ -87,6 +89,8 @@ def test_errors_at_each_step_delete_each_row_and_no_other(
 
 
 # A JVM each: what is killed between what remembers the deletes and the table is in `make test`.
+# Lighter: test_errors_at_each_step_delete_each_row_and_no_other deletes at each step.
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "point", ["amid_merge", *(pytest.param(one, marks=pytest.mark.heavy) for one in POINTS[:2])]
 )
@@ -107,6 +111,8 @@ def test_a_killed_run_is_brought_to_its_end_though_files_of_its_deletes_are_lost
     assert_current(kit)
 
 
+# Lighter: test_errors_at_each_step_delete_each_row_and_no_other deletes at each step.
+@pytest.mark.heavy
 @pytest.mark.parametrize("start", ["again", pytest.param("from_tables", marks=pytest.mark.heavy)])
 def test_another_checkpoint_brings_no_deleted_row_back(kit: PipelineKit, start: str) -> None:
     keyed = deleting(kit, limits={"commit_threads": 1})

@@ -28,6 +28,8 @@ def nine_days_later(place: Files) -> int:
 
 
 # By what orders records, a row is in another partition with each that is newer.
+# Lighter: all others here move rows, too.
+@pytest.mark.heavy
 @pytest.mark.parametrize("evolution", ["inline", pytest.param("restart", marks=pytest.mark.heavy)])
 def test_rows_move_between_partitions_however_the_stream_is_cut_and_runs_die(
     kit: PipelineKit, evolution: str

@@ -56,6 +56,8 @@ def marked(kit: PipelineKit) -> dict[tuple[str, Any], Row]:
     return found
 
 
+# Lighter: test_deletes_that_are_kept_out_are_counted has tombstones.
+@pytest.mark.heavy
 def test_a_deleted_row_stays_and_says_so(kit: PipelineKit) -> None:
     keyed = Keyed(kit).configured({**RULE, "deletes": None}, limits={"batch_rows": 25})
     keyed.send(20)
@@ -76,6 +78,8 @@ def test_a_deleted_row_stays_and_says_so(kit: PipelineKit) -> None:
         assert_whole(kit)
 
 
+# Lighter: test_deletes_that_are_kept_out_are_counted has tombstones.
+@pytest.mark.heavy
 def test_no_column_that_a_table_has_by_another_case_marks_its_rows(kit: PipelineKit) -> None:
     """To most engines the mark would be a second column of that name; the run ended, taking that for a defect of its own."""
     keyed = Keyed(kit).configured({**RULE, "deletes": None})
@@ -111,6 +115,8 @@ def test_deletes_that_are_kept_out_are_counted(kit: PipelineKit) -> None:
     assert_whole(kit)
 
 
+# Lighter: test_deletes_that_are_kept_out_are_counted has tombstones.
+@pytest.mark.heavy
 def test_records_without_a_value_delete_the_row_of_their_key(kit: PipelineKit) -> None:
     rule = {"match": "*", "mode": "upsert", "keys": "kafka_key"}
     kit.configured(

@@ -184,6 +184,8 @@ def test_conditions_are_true_where_spark_says_so(spark: SparkSession, seed: int)
     assert not wrong
 
 
+# Lighter: test_conditions_are_true_where_spark_says_so holds conditions against Spark.
+@pytest.mark.heavy
 def test_what_spark_raises_for_concerns_those_rows_alone(spark: SparkSession) -> None:
     batch = rows(9, 150)
     read = conditions_in_session(spark, [("tables[0].expect.it", text) for text in ARITHMETIC], each=True)

@@ -96,6 +96,8 @@ def content(spark: SparkSession, path: Path, columns: str = "kafka_offset, a, b"
 USUAL = {"mapping", "generated"}
 
 
+# Lighter: test_tables_of_both_ways_are_committed_together commits by Spark.
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=() if kind in USUAL else pytest.mark.heavy) for kind in KINDS]
 )
@@ -346,6 +348,8 @@ def decided(path: Path, file: DataFile) -> TableCommit:
     return TableCommit("t", files_at(path), (file,), SCHEMA, Transaction("app", 0, TOLD, -1), native=True)
 
 
+# Lighter: test_tables_of_both_ways_are_committed_together commits by Spark.
+@pytest.mark.heavy
 @pytest.mark.parametrize("how", ALTERED.values(), ids=ALTERED.keys())
 def test_a_table_altered_after_its_files_were_decided_takes_their_rows(
     spark: SparkSession, tmp_path: Path, how: str

@@ -232,6 +232,8 @@ def changed(records: TableRecords, first: int, behind: int) -> list[tuple[int, s
     return sorted((offset >> 32, row["_change_type"], row.get("a")) for offset, row in found)
 
 
+# Lighter: tests of single entries here have such rows.
+@pytest.mark.heavy
 def test_rows_that_were_marked_and_are_put_back_are_inserted(tmp_path: Path, spark: SparkSession) -> None:
     place = tmp_path / "t"
     rows = spark.range(0, 4, 1, 1).withColumnRenamed("id", "a")
