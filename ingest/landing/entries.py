@@ -144,10 +144,11 @@ def opened(data: Any, path: str) -> pq.ParquetFile:
 
 def files_of(batch: pa.RecordBatch) -> list[Landed]:
     """The files in rows of a segment."""
-    return [Landed(*values) for values in zip(*map(_values, batch.columns), strict=True)]
+    return [Landed(*values) for values in zip(*map(values_of, batch.columns), strict=True)]
 
 
-def _values(column: pa.Array) -> list[Any]:
+def values_of(column: pa.Array) -> list[Any]:
+    """The values of a segment's column, texts as they are here, too, where a segment has them as bytes."""
     values: list[Any] = column.to_pylist()
     in_bytes = pa.types.is_binary(column.type)
     return [one.decode("utf-8", "surrogateescape") for one in values] if in_bytes else values

@@ -202,14 +202,14 @@ class Register:
         numbers = files["number"].to_pylist()
         states = [
             state_of(size, tag)
-            for size, tag in zip(files["size"].to_pylist(), files["tag"].to_pylist(), strict=True)
+            for size, tag in zip(files["size"].to_pylist(), entries.values_of(files["tag"]), strict=True)
         ]
-        self.paths.put_many(list(map(digest, files["path"].to_pylist())), numbers, states)
+        self.paths.put_many(list(map(digest, entries.values_of(files["path"]))), numbers, states)
         self.replaced.update(files["instead_of"].drop_null().to_pylist())
-        known = files.filter(pc.not_equal(files["kind"], "rewritten"))
-        contents = list(map(digest, known["identity"].to_pylist()))
+        known = files.filter(pc.not_equal(files["kind"].cast(pa.string()), "rewritten"))
+        contents = list(map(digest, entries.values_of(known["identity"])))
         self.contents.put_many(contents, known["number"].to_pylist(), [0] * len(contents))
-        return files["number"].filter(pc.not_equal(files["kind"], "same"))
+        return files["number"].filter(pc.not_equal(files["kind"].cast(pa.string()), "same"))
 
     def _opened(self, segment: Segment) -> pq.ParquetFile:
         info = self.files.info(segment.path)
