@@ -255,13 +255,13 @@ def stores(folder: Path, pip: int, *asked: str) -> tuple[int, list[str]]:
 
 def test_a_machine_without_go_and_npm_is_no_failure_and_is_told_what_it_goes_without(tmp_path: Path) -> None:
     assert stores(tmp_path, 0, "s3") == (0, [])
-    assert stores(tmp_path, 0) == (0, ["Azurite", "HDFS"])
+    assert stores(tmp_path, 0) == (0, ["Azurite", "kinesalite", "HDFS"])
 
 
 def test_who_has_a_store_by_go_goes_without_boto3_where_no_index_gives_it(tmp_path: Path) -> None:
     assert stores(tmp_path, 1, "s3")[0] == 2, "nothing speaks S3"
     program(tmp_path / "bin/go", "")
-    assert stores(tmp_path, 1) == (0, ["moto and boto3", "Azurite", "HDFS"])
+    assert stores(tmp_path, 1) == (0, ["moto and boto3", "Azurite", "kinesalite", "HDFS"])
 
 
 def test_make_help_lists_every_target() -> None:

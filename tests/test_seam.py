@@ -34,6 +34,7 @@ MAY_TOUCH_FILES: Mapping[str, str] = {
     "checkpoint/old_layout.py": _BEFORE,
     "lease/folder_lock.py": _LOCK,
     "lease/upkeep_lock.py": _LOCK,
+    "lineage/sending.py": "the file that a user names for events, which the standard's own client writes on this machine",
     "tables/state.py": _ARROW,
     "upkeep/in_runs.py": "what a process beside a run says, for as long as that lives",
     "worker/child_process.py": "no file: what tells the system which process is to end first where memory is short",

@@ -122,8 +122,9 @@ def test_a_table_that_was_overwritten_is_read_anew(table: Upserted) -> None:
     place = table.place
     before = values(table)
     newest_entry = entry_path(newest(table))
-    # Another writer's entry takes the place of the last one, as Spark's in a folder may.
-    place.put(newest_entry, b'{"commitInfo":{"timestamp":1,"operation":"OTHER"}}\n')
+    # Another entry takes the place of the last one, with the same transaction and no files.
+    batch = [line for line in place.read(newest_entry).splitlines() if line.startswith(b'{"txn"')]
+    place.put(newest_entry, b"\n".join([*batch, b'{"commitInfo":{"timestamp":1,"operation":"OTHER"}}\n']))
     table.commits.forget(place)
     assert values(table) != before
     table.merge([row(5, 5, "5"), row(6, 9, "9")])

@@ -216,5 +216,5 @@ def _is_place(schema: dict[str, Any], keys: Keys) -> bool:
         group = schema["$defs"][names[0].rpartition("/")[2]]
     found = group.get("properties", {}).get(str(keys[-1]), {})
     ways = [found, *found.get("anyOf", ())]
-    folder = any(way.get("format") == "path" for way in ways) and keys[-1] == "metastore"
+    folder = any(way.get("format") == "path" for way in ways) and keys[-1] in {"metastore", "file"}
     return folder or any(way.get("format") == "place" for way in ways)
