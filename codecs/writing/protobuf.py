@@ -114,12 +114,17 @@ def schema_text(kind: DataType, name: str, numbers: Numbers | None = None) -> st
 def _message(kind: StructType, place: tuple[str, ...], where: str, numbers: Numbers) -> Iterator[str]:
     yield f"message {place[-1]} {{"
     kinds = {one.name: one.dataType for one in kind}
+    # A message has no two things of one name, be one a field and one a message.
+    taken = set(kinds)
     for name, number in numbers.given(place, kinds):
         if not _NAME.fullmatch(name):
             raise BadSchema(
                 f"{where}: Protobuf takes no field called {name!r}; give it a name of letters, digits and _"
             )
         inner = f"Of_{name}"
+        while inner in taken:
+            inner += "_"
+        taken.add(inner)
         text, struct = _field_type(kinds[name], inner, f"{where}.{name}")
         if struct is not None:
             yield from (f"  {line}" for line in _message(struct, (*place, inner), f"{where}.{name}", numbers))

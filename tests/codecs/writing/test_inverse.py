@@ -218,3 +218,9 @@ def test_fields_of_protobuf_keep_their_numbers_and_none_gets_anothers() -> None:
     assert "int64 a = 1;" in newest
     assert "int64 b = 3;" in newest
     assert "int64 c = 4;" in newest
+
+
+def test_a_column_may_be_called_like_the_message_of_another() -> None:
+    inner = T.StructType([T.StructField("x", T.BooleanType())])
+    kind = T.StructType([T.StructField("a", inner), T.StructField("Of_a", T.BooleanType())])
+    assert "message Of_a_ {" in protobuf.schema_text(kind, "Row")
