@@ -17,9 +17,9 @@ STORES := .venv/.stores
 WITH_BOTO3 := .venv-stores/bin/python
 NEED_BOTO3 := tests/registry/glue tests/ingest/storage/test_aws_credentials.py tests/producer_sim/stack/test_s3_store.py
 # Each takes a few minutes.
-S3_PARTS := 8
-# Each takes about ten.
-HEAVY_PARTS := 8
+S3_PARTS := 16
+# Each takes some minutes, too.
+HEAVY_PARTS := 16
 WITH_S3 = $(if $(findstring --s3,$(ARGS)),$(S3))
 TESTS ?= tests
 JOBS ?= 2
@@ -55,7 +55,7 @@ test-heavy test-heavy-part: setup $(CLASSES) $(STORES)
 	[ ! -x $(WITH_BOTO3) ] || $(WITH_BOTO3) -m pytest $(NEED_BOTO3) $(ARGS)
 
 test-heavy: ## Run what `make test` leaves out: what takes minutes or gigabytes, and many more random examples
-test-heavy-part: ## Run an eighth of the former, this commit's by rotation, and all of the latter
+test-heavy-part: ## Run a sixteenth of the former, this commit's by rotation, and all of the latter
 test-heavy-part: PART_OF_HEAVY = PART=$$(sh tools/turn.sh $(HEAVY_PARTS))/$(HEAVY_PARTS)
 
 test-python: $(INSTALLED) ## Run the tests that need no JVM with another Python: this commit's by rotation, or OTHER=3.12
