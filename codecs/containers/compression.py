@@ -9,6 +9,7 @@ import bz2
 import lzma
 import zlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -24,31 +25,23 @@ _RAW_DEFLATE = -zlib.MAX_WBITS
 _CRC_BYTES = 4
 
 
-def _deflate(data: bytes) -> bytes:
-    stream = zlib.decompressobj(_RAW_DEFLATE)
-    try:
-        whole = stream.decompress(data, LARGEST + 1)
-    except zlib.error:
-        raise _broken("deflate") from None
-    return _whole(whole, "deflate", ended=stream.eof)
+def _by(name: str, begin: Callable[[], Any], *broken: type[Exception]) -> Decompress:
+    """A way that has a stream of its own in Python's library, which raises these for what is none of its."""
+
+    def decompress(data: bytes) -> bytes:
+        stream = begin()
+        try:
+            whole = stream.decompress(data, LARGEST + 1)
+        except broken:
+            raise _broken(name) from None
+        return _whole(whole, name, ended=stream.eof)
+
+    return decompress
 
 
-def _bzip2(data: bytes) -> bytes:
-    stream = bz2.BZ2Decompressor()
-    try:
-        whole = stream.decompress(data, LARGEST + 1)
-    except (OSError, ValueError):
-        raise _broken("bzip2") from None
-    return _whole(whole, "bzip2", ended=stream.eof)
-
-
-def _xz(data: bytes) -> bytes:
-    stream = lzma.LZMADecompressor()
-    try:
-        whole = stream.decompress(data, LARGEST + 1)
-    except lzma.LZMAError:
-        raise _broken("xz") from None
-    return _whole(whole, "xz", ended=stream.eof)
+_deflate = _by("deflate", lambda: zlib.decompressobj(_RAW_DEFLATE), zlib.error)
+_bzip2 = _by("bzip2", bz2.BZ2Decompressor, OSError, ValueError)
+_xz = _by("xz", lzma.LZMADecompressor, lzma.LZMAError)
 
 
 def _zstandard(data: bytes) -> bytes:
