@@ -63,11 +63,19 @@ class Register:
 
         Where it says True, and where it raises OSError, they may be relied on, or be there all the same, respectively.
         """
-        if not self.files.put_new(entry_path(self._next), entries.as_entry(files)) or self._is_passed():
+        if not self.files.put_new(entry_path(self._next), entries.as_entry(files)):
             self.refresh()
             return False
+        if self._is_passed():
+            # Another may have read it at once, and brought it together with others before this looked.
+            self._read_anew()
+            self.refresh()
+            return all(self._has(one) for one in files)
         self._take(self._next, list(files))
         return True
+
+    def _has(self, file: Landed) -> bool:
+        return self.paths.get(digest(file.path)) == (file.number, state_of(file.size, file.tag))
 
     def between(self, first: int, end: int) -> list[Landed]:
         """The files with these numbers, in order. Raises CheckpointMismatch where one is not there."""

@@ -126,6 +126,28 @@ def test_side_by_side_in_one_process_entries_come_together_all_the_same(
     )
 
 
+def test_what_another_brings_together_as_soon_as_it_is_there_is_registered_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_TOGETHER", 3)
+    one, other = opened(PosixFiles(tmp_path)), opened(PosixFiles(tmp_path))
+    append(one, "a")
+    append(one, "b")
+    put_new = one.files.put_new
+
+    def put_and_be_overtaken(path: str, data: bytes) -> bool:
+        is_first = put_new(path, data)
+        other.refresh()
+        other.bring_together()
+        return is_first
+
+    monkeypatch.setattr(one.files, "put_new", put_and_be_overtaken)
+    append(one, "c")
+    monkeypatch.undo()
+    append(one, "d")
+    assert [found.path for found in opened(PosixFiles(tmp_path)).between(0, 4)] == ["a", "b", "c", "d"]
+
+
 def test_another_folder_has_no_part_in_it(files: Files) -> None:
     opened(files)
     with pytest.raises(CheckpointMismatch, match=r"register of the files in /landing, .*source\.files\.name"):
