@@ -31,6 +31,19 @@ FORGETS = "delta.setTransactionRetentionDuration"
 BATCH, OFFSETS = "distributary.batch_id", "distributary.offsets"
 
 
+_REPLAY = "replay"
+
+
+def app_of_replays(generation: str) -> str:
+    """The application that the replays of a generation commit by, each under a number of its own."""
+    return f"{generation}/{_REPLAY}"
+
+
+def is_of_replay(app_id: str) -> bool:
+    """Whether an application commits replays; earlier versions had another one for each of them."""
+    return app_id.endswith(f"/{_REPLAY}") or f"/{_REPLAY}/" in app_id
+
+
 class TakesNoFiles(CommitImpossible):
     """A table that takes rows alone, by Spark's writer: files as they are were decided for it before somebody altered it."""
 
