@@ -55,7 +55,7 @@ from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners
 from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.evolution.rules import RunRules
-from distributary.ingest.handover import Heritage
+from distributary.ingest.handover.heritage import Heritage
 from distributary.ingest.kafka.offsets import Offsets, Positions, highest
 from distributary.ingest.kafka.offsets import ends as ends_of
 from distributary.ingest.kafka.records import record_headers

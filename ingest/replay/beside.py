@@ -24,7 +24,7 @@ from distributary.ingest.commit_log.entries import Batch, HandedOver, Process, R
 from distributary.ingest.commit_log.followed import Followed
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer, begin
-from distributary.ingest.handover import Heritage
+from distributary.ingest.handover.heritage import Heritage
 from distributary.ingest.lease.holding import held, keeper_of
 from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.pipeline import (

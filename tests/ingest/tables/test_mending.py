@@ -463,7 +463,7 @@ def test_of_another_pipelines_thousands_only_the_newest_entry_is_put_anew(
     for batch in range(20):
         commit("another/batches", batch)
         if batch == 10:
-            write_deltalake(tmp_path / "t", pa.table({"a": [1]}, SCHEMA), mode="append")
+            write_deltalake(tmp_path / "t", pa.Table.from_pylist([{"a": 1}], SCHEMA), mode="append")
     monkeypatch.setattr(mending, "write_again", lambda _, paths: anew.extend(paths))
     assert mend(files_at(tmp_path / "t"), lambda app, number: app == "mine/batches" and number < 1) == []
     assert anew == [entry_path(version) for version in (23, 14, 2)]
