@@ -105,6 +105,11 @@ class Finisher:
         self._columns, self._tables, self._native, self._lineage = columns, tables, native, lineage
         self._resolutions, self._stuck = Resolutions(checkpoint), StuckCommits(checkpoint)
 
+    @property
+    def remote(self) -> bool:
+        """Whether the tables are in a store, which may not answer for a while."""
+        return self._tables.root.remote
+
     def reached(self, generation: Generation) -> int | None:
         """The newest batch that all its tables have, as the ledger says, which is committed last.
 

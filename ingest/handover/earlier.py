@@ -114,10 +114,13 @@ def _newest(
         return finisher.newest(generation, tables)
     except CheckpointMismatch:
         raise
-    except PipelineError as error:
+    except (PipelineError, OSError) as error:
+        # Of a store that does not answer it says nothing.
+        if isinstance(error, OSError) and finisher.remote:
+            raise
         raise PipelineError(
-            f"{error}\nIt is a table of the earlier checkpoint, {checkpoint}: for others to go on without it, run that one with "
-            "`policies.stuck_table: park` before its tables are taken over"
+            f"{error}\nIt is a table of the earlier checkpoint, {checkpoint}: have what was done to it taken back, or restore it from a copy. For others "
+            "to go on without it, run that checkpoint with `policies.stuck_table: park` before its tables are taken over"
         ) from error
 
 

@@ -147,8 +147,12 @@ class TableCommit:
             if newest != mine.batch_id
             else f"a batch {newest} of other offsets or files"
         )
-        raise TableAhead(
-            f"table {self.place} has {what}, and this log only now comes to batch {mine.batch_id}: its checkpoint was put back "
+        raise self.ahead(what)
+
+    def ahead(self, what: str) -> TableAhead:
+        """The error for a table that has something already which its log only now comes to."""
+        return TableAhead(
+            f"table {self.place} has {what}, and this log only now comes to batch {self.batch_id}: its checkpoint was put back "
             "from an older copy, or a copy of it is run somewhere else. Run one alone; where the newest one is gone, go on with a new "
             "checkpoint and `start: from_tables`"
         )
