@@ -38,13 +38,7 @@ from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.pins import Pins
-from distributary.ingest.quarantine.resolved import (
-    ALREADY,
-    DROPPED,
-    IDENTITY,
-    RESOLVED_SCHEMA,
-    TO_TABLE,
-)
+from distributary.ingest.quarantine.resolved import ALREADY, DROPPED, IDENTITY, RESOLVED_SCHEMA
 from distributary.ingest.replay.kept import NUMBER, Kept
 from distributary.ingest.replay.places import Places
 from distributary.ingest.replay.staging import rows_staged
@@ -54,6 +48,7 @@ from distributary.ingest.tables.change import TableChanger, create
 from distributary.ingest.tables.known import PIPELINE_PROPERTY
 from distributary.ingest.tables.ledger import CHANGES_SCHEMA, QUARANTINE_SCHEMA, changes_file
 from distributary.ingest.tables.transaction import app_of_replays
+from distributary.ingest.upkeep.resolved import TO_TABLE
 from distributary.ingest.worker.report import WrittenFile
 
 _WHY = pa.schema([QUARANTINE_SCHEMA.field(name) for name in (*IDENTITY[2:], "reason")])
