@@ -15,11 +15,12 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import app_of, read_generation
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import newest_version, transactions_of
+from distributary.ingest.tables.log import newest_version, transactions_in
 from distributary.ingest.tables.transaction import is_of_replay
 from distributary.values import without_logins
 
@@ -148,7 +149,7 @@ def _told(place: Files, pipeline: str, generations: set[str], batch: int | None)
     nearest: int | None = None
     for version in range(-1 if newest is None else newest, -1, -1):
         try:
-            told = transactions_of(place, version)
+            told = _transactions(place, version)
         except FileNotFoundError:
             # What others did since may have outlived it.
             if nearest is None and (found := _in_snapshot(place, apps)) is not None:
@@ -197,7 +198,7 @@ def _as_of(
     before_later, replayed = newest, False
     for version in range(newest, -1, -1):
         try:
-            told = transactions_of(place, version)
+            told = _transactions(place, version)
         except FileNotFoundError:
             return _as_now(place, table, app, batch, waits)
         number = told.get(app)
@@ -225,3 +226,11 @@ def _as_now(place: Files, table: str, app: str, batch: int, waits: int) -> Table
     if number is None and not app.endswith(_EVENTS):
         return None
     return TableVersion(table, place.url, handle.version(), number, waits)
+
+
+def _transactions(place: Files, version: int) -> dict[str, int]:
+    """Those of a version. Raises FileNotFoundError where its entry is gone, ValueError where it is none any more: it may have been a batch's."""
+    content = place.read(entry_path(version)).strip()
+    if not (content.startswith(b"{") and content.endswith(b"}")):
+        raise ValueError(f"version {version} of its log was emptied, cut off or edited")
+    return transactions_in(content)

@@ -126,8 +126,9 @@ def deleted(root: Path, scores: tuple[int, ...], copied_behind: int) -> Path:
         if number == copied_behind:
             shutil.copytree(memory, root / "copy")
         run.batch(number, golf(number, score))
-    shutil.rmtree(memory)
-    shutil.copytree(root / "copy", memory)
+    # Files that its log does not name stay: a record that is read again would make them anew.
+    shutil.rmtree(memory / "_delta_log")
+    shutil.copytree(root / "copy" / "_delta_log", memory / "_delta_log")
     return memory
 
 
