@@ -87,7 +87,8 @@ class Ending:
                 if is_for_all(error):
                     raise
                 raise CommitImpossible(
-                    f"table {tables.place(folder)} is parked, and what waits for it cannot be brought in: {error}", (folder,)
+                    f"table {tables.place(folder)} is parked, and what waits for it cannot be brought in: {error}",
+                    (folder,),
                 ) from error
             # The log is closed for good, so this is what keeps it from being done again, when the table may be another one.
             for number in numbers:

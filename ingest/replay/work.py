@@ -22,8 +22,8 @@ from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.quarantine.rows import identities
 from distributary.ingest.replay import places
 from distributary.ingest.replay.committing import Committing
-from distributary.ingest.replay.exchanging import REPLAY
 from distributary.ingest.replay.deciding import Became, OfQuarantine
+from distributary.ingest.replay.exchanging import REPLAY
 from distributary.ingest.replay.kept import (
     LEAVING,
     NUMBER,

@@ -203,7 +203,9 @@ class _Round:
         mine = field.isin(replays) & (dataset.field("pipeline") == self.mine.name)
         places = [place, *(one for one in [self.root.below(RESOLVED_TABLE)] if has_log(one))]
         there = {
-            one for table in places for one in _table(opened(table), mine, ["generation"])["generation"].to_pylist()
+            one
+            for table in places
+            for one in _table(opened(table), mine, ["generation"])["generation"].to_pylist()
         }
         old = [one for one in sorted(begun_before(self.root, there, before)) if _ID.fullmatch(one)]
         if not old:

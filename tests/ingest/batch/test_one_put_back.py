@@ -137,7 +137,9 @@ def test_what_remembers_deletes_is_named_where_it_alone_was_put_back(tmp_path: P
     """A late record of a key that a forgotten delete took away would be a row for ever."""
     memory = deleted(tmp_path, (11, 12, 13, 1, 2), copied_behind=1)
     for _ in range(2):
-        with pytest.raises(CommitImpossible, match=rf"{memory.name} has batch 1 as its newest one, and batch 3"):
+        with pytest.raises(
+            CommitImpossible, match=rf"{memory.name} has batch 1 as its newest one, and batch 3"
+        ):
             begun(tmp_path, WITH_DELETES)
     chosen = settings(tmp_path, tables=[WITH_DELETES])
     assert resolve(chosen, GOLF, "skip").batch_id == 3

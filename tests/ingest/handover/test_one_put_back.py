@@ -75,7 +75,9 @@ def test_a_run_that_goes_on_meanwhile_lacks_nothing(tmp_path: Path, monkeypatch:
 def test_a_table_that_nobody_can_open_is_named_with_what_to_do(tmp_path: Path, harm: Harm) -> None:
     batch(goes_on(query(tmp_path)))
     put_right: Callable[[], object] = harm(tmp_path / "lake" / GOLF)
-    with pytest.raises(PipelineError, match=rf"(?s){GOLF}.*\n.*{tmp_path}/checkpoint.*`policies.stuck_table: park`"):
+    with pytest.raises(
+        PipelineError, match=rf"(?s){GOLF}.*\n.*{tmp_path}/checkpoint.*`policies.stuck_table: park`"
+    ):
         taken_over(tmp_path, "second", "from_tables")
     put_right()
     assert taken_over(tmp_path, "second", "from_tables")[1] == {TOPIC: {0: 2}}

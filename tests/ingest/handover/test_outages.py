@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.ingest.handover.test_heritage import NO_SPARK, WORLD, heritage
 from tests.ingest.queries import batches
 from tests.ingest.storage.stores import Store
-from tests.ingest.handover.test_heritage import NO_SPARK, WORLD, heritage
 
 from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.checkpoint.folder import Checkpoint

@@ -142,7 +142,7 @@ def test_rows_may_leave_and_nothing_comes(table: Table) -> None:
 def test_of_one_replay_after_the_other_only_the_newest_number_stays(table: Table) -> None:
     """The log would tell of each for ever, in every checkpoint of it."""
     for number in (5, 7):
-        replay = f"{number:032}"
+        replay = str(number) * 32
         assert table.exchange([], [number], number=number, replay=replay).made()
         assert not table.exchange([], [number], number=number, replay=replay).made()
     assert set(table.said()) == {n for n in range(12) if n not in (5, 7)}

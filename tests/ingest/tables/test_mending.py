@@ -446,24 +446,3 @@ def test_files_that_a_shallow_clone_has_elsewhere_are_not_missed(spark: SparkSes
     assert mend(files_at(clone), lambda after, committed: False) == []
     spark.catalog.clearCache()
     assert spark.read.format("delta").load(str(clone)).count() == 24
-
-
-def test_of_another_pipelines_thousands_only_the_newest_entry_is_put_anew(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It began none before the one before it was safe. Each is a sync, and a start waited seconds for them."""
-    create(tmp_path / "t", SCHEMA, {})
-    commits, anew = NativeCommits(), list[str]()
-
-    def commit(app: str, batch: int) -> None:
-        by_log(commits, tmp_path / "t", [written(tmp_path / "t", [{"a": batch}])], SCHEMA, app, batch)
-
-    for batch in range(2):
-        commit("mine/batches", batch)
-    for batch in range(20):
-        commit("another/batches", batch)
-        if batch == 10:
-            write_deltalake(tmp_path / "t", pa.Table.from_pylist([{"a": 1}], SCHEMA), mode="append")
-    monkeypatch.setattr(mending, "write_again", lambda _, paths: anew.extend(paths))
-    assert mend(files_at(tmp_path / "t"), lambda app, number: app == "mine/batches" and number < 1) == []
-    assert anew == [entry_path(version) for version in (23, 14, 2)]

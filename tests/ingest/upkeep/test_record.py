@@ -141,13 +141,16 @@ def assert_whole(root: Files) -> None:
     assert verdict.differences == ()
 
 
-def brought_back(root: Files, numbers: list[int], generation: str = GENERATION, pipeline: str = "games") -> None:
+def brought_back(
+    root: Files, numbers: list[int], generation: str = GENERATION, pipeline: str = "games"
+) -> None:
     """The quarantined records of these batches have rows in a table since."""
     places = [{"kafka_topic": TOPIC, "kafka_partition": 0, "kafka_offset": 5 * one + 4} for one in numbers]
     append(root, "golf", places, ROWS)
     told = {"generation": generation, "pipeline": pipeline, "replay": "r", "at": NOW, "outcome": TO_TABLE}
     rows = [
-        {**told, **place, "batch_id": one, "table": "golf"} for one, place in zip(numbers, places, strict=True)
+        {**told, **place, "batch_id": one, "table": "golf"}
+        for one, place in zip(numbers, places, strict=True)
     ]
     append(root, RESOLVED_TABLE, rows, RESOLVED_SCHEMA)
 
