@@ -41,7 +41,10 @@ class Ending:
             if batch is None or manifest is None:
                 if reached != so_far.last:
                     raise log.missing(so_far.last)
-            elif reached != so_far.last or self._lacks(finisher, log, generation, manifest, so_far, mended):
+            # Though the ledger has it, a table may lack it that alone was put back from a copy.
+            elif reached != so_far.last or finisher.given(log).lacks(
+                manifest, finisher.newest(generation, _folders(manifest, so_far)), mended
+            ):
                 decided = _with_rewritten(manifest, log, so_far)
                 finisher.finish(decided, self._reaching.spark, batch.before, parked=StayParked(so_far))
             self._bring_in(log, so_far, finisher, columns_of(generation))
@@ -55,25 +58,6 @@ class Ending:
         made_for = range(state.so_far.settled + 1, state.newest.number + 1)
         named = _names_behind(state.so_far.settled, checkpoint.log, state.so_far)
         sweep(self._reaching.tables.root, generation.id, [made_for], named)
-
-    def _lacks(
-        self,
-        finisher: Finisher,
-        log: CommitLog,
-        generation: Generation,
-        manifest: Manifest,
-        so_far: Standing,
-        mended: set[str],
-    ) -> bool:
-        """Whether a table lacks the newest batch though the ledger has it, as one that alone was put back from a copy."""
-        folders = {
-            folder
-            for table in manifest.tables
-            if table.folder not in so_far.waiting(manifest.batch_id)
-            for folder in table.parts
-        }
-        newest = finisher.newest(generation, sorted(folders))
-        return bool(finisher.given(log).lacks(manifest, newest, mended))
 
     def _bring_in(self, log: CommitLog, so_far: Standing, finisher: Finisher, columns: Columns) -> None:
         """Commit what waits for parked tables: nobody who comes later looks there."""
@@ -93,6 +77,12 @@ class Ending:
             # The log is closed for good, so this is what keeps it from being done again, when the table may be another one.
             for number in numbers:
                 finisher.brought_in(number, folder)
+
+
+def _folders(manifest: Manifest, so_far: Standing) -> list[str]:
+    """The folders that are to have a batch, but for those of parked tables."""
+    waits = so_far.waiting(manifest.batch_id)
+    return sorted(folder for table in manifest.tables if table.folder not in waits for folder in table.parts)
 
 
 def _with_rewritten(manifest: Manifest, log: CommitLog, so_far: Standing) -> Manifest:
