@@ -9,10 +9,12 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
+from typing import Any, TypeVar
 
 from distributary.errors import PipelineError
 from distributary.ingest.landing.known import digest, state_of
@@ -35,6 +37,8 @@ _READ_BYTES = 1 << 20
 _THREADS_IN_STORES = 16
 
 _MOST_TOLD = 3
+
+T = TypeVar("T")
 
 
 class Rewritten(PipelineError):
@@ -59,6 +63,11 @@ class Looking:
     now: Callable[[], float] = time.time
     # Those that are known and old enough to be archived, each with its number, as the newest look found them.
     old: list[tuple[int, Info]] = field(default_factory=list, init=False)
+    # The paths of what could not be read, which is left for later.
+    refused: set[str] = field(default_factory=set, init=False)
+    # Those that nobody was told of, and what the look that is going on met.
+    _untold: list[str] = field(default_factory=list, init=False)
+    _met: list[OSError] = field(default_factory=list, init=False)
     _changed: Collection[int] = field(default=(), init=False)
 
     def look(self, read: int | None, changed: Collection[int] = ()) -> None:
@@ -66,11 +75,12 @@ class Looking:
 
         changed  the numbers of files that are not where they were: one that has such a one's content is read in its place
 
-        Raises Rewritten where one of them has other content and that is to fail, OSError where the folder cannot be listed.
+        One that cannot be read is told, left for the next look, and keeps no other from being registered. Raises Rewritten where one of
+        them has other content and that is to fail, OSError where the folder cannot be listed, or nothing at all was ever read of it.
         """
         self.register.refresh()
-        self.old, self._changed = [], changed
-        listed = self.folder.walk()
+        self.old, self._changed, self._met = [], changed, []
+        listed = self.folder.walk(passing=self._pass_by)
         while part := list(islice(listed, _AT_ONCE)):
             new = self._not_known(list(filter(self._wanted.takes, part)))
             for at in range(0, len(new), _AN_ENTRY):
@@ -78,6 +88,10 @@ class Looking:
                     sorted(new[at : at + _AN_ENTRY], key=lambda one: (one.modified, one.path)), read
                 )
         self.register.bring_together()
+        if self._met and not self.register.next_number:
+            # What concerns all files is no matter of one of them.
+            raise self._met[0]
+        self._tell_refused()
 
     def postpone(self, files: Sequence[Landed]) -> bool:
         """Have files that are being written to wait behind all others; not where another run registers something first."""
@@ -89,6 +103,51 @@ class Looking:
     @cached_property
     def _by(self) -> str:
         return self.chosen.identity or ("etag" if self.folder.url.startswith("s3") else "content")
+
+    def unreadable(self, files: Sequence[Landed]) -> list[Landed]:
+        """Those of some files that are there and cannot be read, which are told. Raises ConnectionError where their place does not answer."""
+        with ThreadPoolExecutor(_THREADS_IN_STORES if self.folder.remote else 1) as pool:
+            found = zip(files, pool.map(self._can_read, files), strict=True)
+            refused = [file for file, readable in found if not readable]
+        self._tell_refused()
+        return refused
+
+    def _can_read(self, file: Landed) -> bool:
+        with suppress(FileNotFoundError):
+            return self._tried(file.path, file.size, _first_byte) is not None
+        return True
+
+    def _tried(self, path: str, size: int, use: Callable[[Any], T]) -> T | None:
+        """What is made of an open file; None where it cannot be read. Raises FileNotFoundError, ConnectionError."""
+        try:
+            with self.folder.reader(path, size) as opened:
+                used = use(opened)
+        except (FileNotFoundError, ConnectionError):
+            raise
+        except OSError as error:
+            self._refuse(path, error)
+            return None
+        self.refused.discard(path)
+        return used
+
+    def _pass_by(self, error: PermissionError) -> None:
+        self._refuse(str(error.filename or "a folder"), error)
+
+    def _refuse(self, path: str, error: OSError) -> None:
+        self._met.append(error)
+        if path not in self.refused:
+            self._untold.append(f"{path} ({error})")
+        self.refused.add(path)
+
+    def _tell_refused(self) -> None:
+        if self._untold:
+            _log.warning(
+                "%s: %s files or folders cannot be read, and are left for later, while others are read: %s. Mend their rights, or take them away",
+                self.folder,
+                len(self._untold),
+                _shown(self._untold),
+            )
+        self._untold = []
 
     def is_settling(self, info: Info) -> bool:
         """Whether a file was written to so short a time ago that more may come."""
@@ -179,7 +238,7 @@ class Looking:
         return replace(file, kind=earlier.kind, instead_of=number)
 
     def _identities(self, infos: Sequence[Info]) -> dict[str, str]:
-        """What each file is known by; none of those that went away meanwhile."""
+        """What each file is known by; none of those that went away meanwhile, or cannot be read."""
         if self._by != "content":
             return {
                 one.path: f"{one.size} {one.tag}" + (f" {one.path}" if self._by == "path" else "")
@@ -190,14 +249,9 @@ class Looking:
             return {one.path: identity for one, identity in found if identity is not None}
 
     def _content(self, info: Info) -> str | None:
-        hashed = blake2b(digest_size=16)
-        try:
-            with self.folder.reader(info.path, info.size) as file:
-                while part := file.read(_READ_BYTES):
-                    hashed.update(part)
-        except FileNotFoundError:
-            return None
-        return hashed.hexdigest()
+        with suppress(FileNotFoundError):
+            return self._tried(info.path, info.size, _digest)
+        return None
 
     def _tell(self, files: Sequence[Landed]) -> None:
         for kind, what in (
@@ -212,5 +266,20 @@ class Looking:
         ):
             paths = [one.path for one in files if one.kind == kind]
             if paths:
-                shown = ", ".join(paths[:_MOST_TOLD]) + (", ..." if len(paths) > _MOST_TOLD else "")
-                _log.warning("%s: %s %s: %s", self.folder, len(paths), what, shown)
+                _log.warning("%s: %s %s: %s", self.folder, len(paths), what, _shown(paths))
+
+
+def _first_byte(file: Any) -> bytes:
+    found: bytes = file.read(1)
+    return found
+
+
+def _digest(file: Any) -> str:
+    hashed = blake2b(digest_size=16)
+    while part := file.read(_READ_BYTES):
+        hashed.update(part)
+    return hashed.hexdigest()
+
+
+def _shown(paths: Sequence[str]) -> str:
+    return ", ".join(paths[:_MOST_TOLD]) + (", ..." if len(paths) > _MOST_TOLD else "")
