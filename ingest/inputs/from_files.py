@@ -29,6 +29,7 @@ from distributary.ingest.landing.numbers import (
 )
 from distributary.ingest.landing.reading import Landing, records, schema_if_readable, schema_of
 from distributary.ingest.landing.register import Register
+from distributary.ingest.landing.told import shown
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.settings.source.landing import FilesSource
@@ -45,8 +46,6 @@ _THREADS_IN_STORES = 16
 
 # Of files that a sample is taken from, beyond the first of them.
 _SAMPLE_BYTES = 64 << 20
-
-_MOST_TOLD = 3
 
 LOOKED_INTO = 100
 """Of files that are only looked into for their schemas, how many of the newest ones."""
@@ -278,9 +277,8 @@ class LandingFolder(OneTopic):
         infos = {file.number: self._folder.info(file.path) for file in changed}
         gone = [file.path for file in changed if infos[file.number] is None]
         if gone and not self.landing.skips_gone:
-            shown = ", ".join(gone[:_MOST_TOLD]) + (", ..." if len(gone) > _MOST_TOLD else "")
             raise FilesGone(
-                f"{len(gone)} files of {self._folder} went away before they were read: {shown}. Put them back; or write source.on_data_loss: "
+                f"{len(gone)} files of {self._folder} went away before they were read: {shown(gone)}. Put them back; or write source.on_data_loss: "
                 "record, then a record in quarantine names each, and what comes next is read"
             )
         # One that will not be taken, such as one that was emptied, is not waited for.
@@ -301,7 +299,7 @@ class LandingFolder(OneTopic):
         tried = [
             file
             for file in files
-            if (file.number in known or file.path in self._looking.refused)
+            if (file.number in known or file.path in self._looking.refused.paths)
             and file.kind == "new"
             and file.number not in self._register.replaced
         ]

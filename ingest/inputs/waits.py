@@ -31,8 +31,8 @@ class Waits:
             self.told(why, seconds)
 
     def were_silent(self, places: Iterable[Files]) -> bool:
-        """Wait until each of these places answers; whether one did not at once. Raises Stopped."""
-        return any([was_silent(place, self.tell, self.stop) for place in places])
+        """Wait until these places answer, up to the first that did not at once; whether there was one. Raises Stopped."""
+        return any(was_silent(place, self.tell, self.stop) for place in places)
 
     def answer(self, ask: Callable[[], T], places: Iterable[Files]) -> T:
         """The answer of one who asks these places, once they give one. Raises what it raises, and Stopped where the run is to end while it waits."""

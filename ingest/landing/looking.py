@@ -14,12 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any
 
 from distributary.errors import PipelineError
 from distributary.ingest.landing.known import digest, state_of
 from distributary.ingest.landing.numbers import Landed, is_as_registered
+from distributary.ingest.landing.refused import Refused
 from distributary.ingest.landing.register import Register
+from distributary.ingest.landing.told import shown
 from distributary.ingest.landing.wanted import Wanted
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.contract import Files, Info
@@ -35,10 +37,6 @@ _AN_ENTRY = 10_000
 _READ_BYTES = 1 << 20
 
 _THREADS_IN_STORES = 16
-
-_MOST_TOLD = 3
-
-T = TypeVar("T")
 
 
 class Rewritten(PipelineError):
@@ -63,11 +61,6 @@ class Looking:
     now: Callable[[], float] = time.time
     # Those that are known and old enough to be archived, each with its number, as the newest look found them.
     old: list[tuple[int, Info]] = field(default_factory=list, init=False)
-    # The paths of what could not be read, which is left for later.
-    refused: set[str] = field(default_factory=set, init=False)
-    # Those that nobody was told of, and what the look that is going on met.
-    _untold: list[str] = field(default_factory=list, init=False)
-    _met: list[OSError] = field(default_factory=list, init=False)
     _changed: Collection[int] = field(default=(), init=False)
 
     def look(self, read: int | None, changed: Collection[int] = ()) -> None:
@@ -79,8 +72,8 @@ class Looking:
         them has other content and that is to fail, OSError where the folder cannot be listed, or nothing at all was ever read of it.
         """
         self.register.refresh()
-        self.old, self._changed, self._met = [], changed, []
-        listed = self.folder.walk(passing=self._pass_by)
+        self.old, self._changed, self.refused.met = [], changed, []
+        listed = self.folder.walk(passing=self.refused.pass_by)
         while part := list(islice(listed, _AT_ONCE)):
             new = self._not_known(list(filter(self._wanted.takes, part)))
             for at in range(0, len(new), _AN_ENTRY):
@@ -88,10 +81,10 @@ class Looking:
                     sorted(new[at : at + _AN_ENTRY], key=lambda one: (one.modified, one.path)), read
                 )
         self.register.bring_together()
-        if self._met and not self.register.next_number:
+        if self.refused.met and not self.register.next_number:
             # What concerns all files is no matter of one of them.
-            raise self._met[0]
-        self._tell_refused()
+            raise self.refused.met[0]
+        self.refused.tell()
 
     def postpone(self, files: Sequence[Landed]) -> bool:
         """Have files that are being written to wait behind all others; not where another run registers something first."""
@@ -99,6 +92,11 @@ class Looking:
         return self.register.append(
             [replace(one, number=first + place, instead_of=one.number) for place, one in enumerate(files)]
         )
+
+    @cached_property
+    def refused(self) -> Refused:
+        """What could not be read."""
+        return Refused(self.folder)
 
     @cached_property
     def _by(self) -> str:
@@ -109,45 +107,13 @@ class Looking:
         with ThreadPoolExecutor(_THREADS_IN_STORES if self.folder.remote else 1) as pool:
             found = zip(files, pool.map(self._can_read, files), strict=True)
             refused = [file for file, readable in found if not readable]
-        self._tell_refused()
+        self.refused.tell()
         return refused
 
     def _can_read(self, file: Landed) -> bool:
         with suppress(FileNotFoundError):
-            return self._tried(file.path, file.size, _first_byte) is not None
+            return self.refused.tried(file.path, file.size, _first_byte) is not None
         return True
-
-    def _tried(self, path: str, size: int, use: Callable[[Any], T]) -> T | None:
-        """What is made of an open file; None where it cannot be read. Raises FileNotFoundError, ConnectionError."""
-        try:
-            with self.folder.reader(path, size) as opened:
-                used = use(opened)
-        except (FileNotFoundError, ConnectionError):
-            raise
-        except OSError as error:
-            self._refuse(path, error)
-            return None
-        self.refused.discard(path)
-        return used
-
-    def _pass_by(self, error: PermissionError) -> None:
-        self._refuse(str(error.filename or "a folder"), error)
-
-    def _refuse(self, path: str, error: OSError) -> None:
-        self._met.append(error)
-        if path not in self.refused:
-            self._untold.append(f"{path} ({error})")
-        self.refused.add(path)
-
-    def _tell_refused(self) -> None:
-        if self._untold:
-            _log.warning(
-                "%s: %s files or folders cannot be read, and are left for later, while others are read: %s. Mend their rights, or take them away",
-                self.folder,
-                len(self._untold),
-                _shown(self._untold),
-            )
-        self._untold = []
 
     def is_settling(self, info: Info) -> bool:
         """Whether a file was written to so short a time ago that more may come."""
@@ -250,7 +216,7 @@ class Looking:
 
     def _content(self, info: Info) -> str | None:
         with suppress(FileNotFoundError):
-            return self._tried(info.path, info.size, _digest)
+            return self.refused.tried(info.path, info.size, _digest)
         return None
 
     def _tell(self, files: Sequence[Landed]) -> None:
@@ -266,7 +232,7 @@ class Looking:
         ):
             paths = [one.path for one in files if one.kind == kind]
             if paths:
-                _log.warning("%s: %s %s: %s", self.folder, len(paths), what, _shown(paths))
+                _log.warning("%s: %s %s: %s", self.folder, len(paths), what, shown(paths))
 
 
 def _first_byte(file: Any) -> bytes:
@@ -279,7 +245,3 @@ def _digest(file: Any) -> str:
     while part := file.read(_READ_BYTES):
         hashed.update(part)
     return hashed.hexdigest()
-
-
-def _shown(paths: Sequence[str]) -> str:
-    return ", ".join(paths[:_MOST_TOLD]) + (", ..." if len(paths) > _MOST_TOLD else "")

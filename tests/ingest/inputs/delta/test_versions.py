@@ -122,7 +122,7 @@ def test_what_was_appended_before_rows_were_deleted_is_read_before_that_is_told(
     opened.lag(at(0))
     assert records.next_range(at(0), ends, 100) == {"t": {0: (0, 2 << 32)}}
     assert records.next_range(at(2), ends, 100)["t"][0][0] == 2 << 32
-    with pytest.raises(CheckpointMismatch, match="version 2 of .* deletes or replaces rows"):
+    with pytest.raises(CheckpointMismatch, match=r"version 2 of .* deletes or replaces rows"):
         opened.logs["t"].files(2, 3)
 
 
