@@ -214,7 +214,7 @@ class TableLog:
 
     def _committed(self, version: int, actions: Sequence[Action]) -> int:
         """When a version was committed, by what it says, or by the time of its entry's file, as Delta itself takes it then."""
-        info = next((action["commitInfo"] for action in actions if action.get("commitInfo")), {})
+        info: Action = next((action["commitInfo"] for action in actions if action.get("commitInfo")), {})
         if said := info.get("inCommitTimestamp") or info.get("timestamp"):
             return int(said)
         file = self.place.info(entry_path(version))

@@ -25,7 +25,7 @@ from distributary.ingest.settings.source.delta import DeltaTables
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
-from distributary.ingest.tables import handle
+from distributary.ingest.tables import handle, log
 
 
 def make(place: Path, count: int, **more: Any) -> None:
@@ -96,7 +96,7 @@ def test_each_entry_of_a_long_backlog_is_counted_once(
 ) -> None:
     for _ in range(12):
         make(tmp_path / "t", 2)
-    asked, read = Counter[int](), module.entry
+    asked, read = Counter[int](), log.entry
 
     def entry(place: Any, version: int) -> Any:
         asked[version] += 1
