@@ -46,7 +46,7 @@ from distributary.ingest.settings.table_rules import TableRule, wrong_rules
 from distributary.ingest.settings.yaml_file import Document, in_no_file, parse, read
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
-from distributary.values import EmptyIsNone, Group, Name, Wrong
+from distributary.values import EmptyIsNone, Group, Wrong
 
 KEY_TEXT = "kafka_key_text"
 

@@ -20,7 +20,6 @@ from distributary.producer_sim.verify.quarantine_survey import QuarantineSurvey
 from distributary.producer_sim.verify.table_survey import GroupKey, Survey
 from distributary.producer_sim.verify.verdict import EXAMPLES, Difference, DifferenceKind, listed, named
 
-
 # Beside those that have no entity, which the truth itself tells.
 _KEPT_OUT = (ERASED, EXPECTATION_DROP, DELETE)
 

@@ -9,7 +9,7 @@ from distributary.ingest.settings.erased.given import Erased
 
 
 def test_what_was_erased_is_told_by_conditions_and_by_keys(tmp_path: Path) -> None:
-    text = f"{SMALL}\nerased: [\"player.id = 7\", {{key: p7}}, \"name = 'x'\"]\n"
+    text = f'{SMALL}\nerased: ["player.id = 7", {{key: p7}}, "name = \'x\'"]\n'
     book = settings_from(tmp_path, text).rule_book()
     assert [where for where, _ in book.asked()] == ["erased[0]", "erased[2]"]
     assert book.erased == Erased({"erased[0]": "player.id = 7", "erased[2]": "name = 'x'"}, frozenset(["p7"]))
