@@ -173,10 +173,11 @@ class Demultiplexer:
         mine = pc.is_in(raw["key"], pa.array(keys, raw["key"].type))
         if TEXT in raw.schema.names:
             mine = pc.or_(mine, pc.is_in(raw[TEXT].cast(pa.binary()), pa.array(keys, pa.binary())))
-        gone = mine.to_numpy(zero_copy_only=False)[rows]
+        gone: npt.NDArray[np.bool_] = mine.fill_null(False).to_numpy(zero_copy_only=False)[rows]
         if gone.any():
             self._task.report.counts.dropped[reasons.ERASED] += int(gone.sum())
-        return rows[~gone]
+        left: Rows = rows[~gone]
+        return left
 
     def _of_some_time(self, raw: pa.RecordBatch, rows: Rows) -> Rows:
         """The rows without those whose time no table holds, or that have none since they tell of a file; a tombstone has no value to be kept for."""
