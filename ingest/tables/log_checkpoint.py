@@ -132,10 +132,9 @@ class LogCheckpoints:
     def _renew(self, committed: Committed) -> None:
         try:
             last = last_checkpoint(committed.place)
-            if last.version > committed.version and has_entry(committed.place, last.version):
-                # Upkeep was here meanwhile.
-                return
-            if is_due(committed, last):
+            # Upkeep may have been here meanwhile.
+            is_newer = last.version > committed.version and has_entry(committed.place, last.version)
+            if not is_newer and is_due(committed, last):
                 _write(committed, last)
             clean_up(committed)
         except (DeltaError, OSError, ValueError) as error:
