@@ -67,12 +67,11 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "codec",
     ),
     "registry": (
-        "base subjects bounded_cache",
+        "base subjects bounded_cache waits",
         "references readable_text versions patience",
-        "protobuf",
+        "protobuf answers",
         "same_schema memory",
-        "confluent disk",
-        "glue",
+        "confluent disk glue",
     ),
     "producer_sim": (
         "events stack",
