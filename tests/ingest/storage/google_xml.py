@@ -79,7 +79,9 @@ class Google(Relay):
         """S3 says of such a delete that it is done."""
         if head.method != "DELETE" or "uploadId=" in head.target:
             return False
-        answer = super()._asked(f"HEAD {head.target} HTTP/1.1\r\nHost: {head.headers['host']}\r\n\r\n".encode())
+        answer = super()._asked(
+            f"HEAD {head.target} HTTP/1.1\r\nHost: {head.headers['host']}\r\n\r\n".encode()
+        )
         return answer.startswith(b"HTTP/1.1 404")
 
 
