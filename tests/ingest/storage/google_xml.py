@@ -26,6 +26,11 @@ from tests.ingest.storage.relay import Head, Relay, no, served
 
 _WHO = "tests@example.iam.gserviceaccount.com"
 
+# https://developers.google.com/identity/protocols/oauth2/scopes#storage
+_SCOPES = tuple(
+    f"https://www.googleapis.com/auth/{name}" for name in ("cloud-platform", "devstorage.full_control")
+)
+
 _CONDITION = "x-goog-if-generation-match"
 
 # Google keeps an account's keys beside the bucket, and S3 knows no such word.
@@ -94,7 +99,7 @@ def _is_account(authorization: str) -> bool:
         claims = json.loads(_decoded(signed.partition(".")[2]))
     except (InvalidSignature, ValueError):
         return False
-    return claims["iss"] == claims["sub"] == _WHO and "devstorage" in claims["scope"]
+    return claims["iss"] == claims["sub"] == _WHO and claims["scope"] in _SCOPES
 
 
 def _decoded(text: str) -> bytes:

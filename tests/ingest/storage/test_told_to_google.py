@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pytest
@@ -47,7 +48,7 @@ def files(stand_in: Google, tmp_path: Path) -> Files:
 def conditions(heads: list[Head]) -> list[tuple[str, str | None]]:
     """The names of what was put, and on which generation."""
     put = [head for head in heads if head.method == "PUT"]
-    return [(head.target.rpartition("/")[2], head.headers.get(CONDITION)) for head in put]
+    return [(unquote(head.target).rpartition("/")[2], head.headers.get(CONDITION)) for head in put]
 
 
 def test_a_new_file_is_put_where_no_generation_of_it_is_there(stand_in: Google, files: Files) -> None:
