@@ -246,7 +246,7 @@ def test_contributing_has_a_line_for_each_folder(house: str) -> None:
         for folder in folders
         if f"{folder}/" not in lines
         and f"`{folder.rpartition('/')[2]}/`" not in lines.get(f"{folder.rpartition('/')[0]}/", "")
-    }
+    }, "give each a line, or a word in the line of the folder above"
 
 
 def test_a_file_does_not_repeat_its_folder() -> None:
