@@ -18,18 +18,16 @@ from rich.table import Table
 # Run as a file, Python looks for modules beside it: let it look where `benchmarks` itself is.
 sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
 
-from benchmarks.bounds import Bound, broken
+from benchmarks.bounds import Bound
 from benchmarks.codec_rates import Rate, measure_rates
 from benchmarks.machine import machine, versions
 from benchmarks.output import screen, write
+from benchmarks.program import Smoke, ending, require, verdicts
 from benchmarks.results import Timing
 from benchmarks.sizes import FULL, SMOKE, Sizes
 from benchmarks.timing import CONTENDERS, measure_ways
 from benchmarks.watching import Watch, watching
 from benchmarks.world import open_world
-
-from distributary.errors import CheckFailed, DistributaryError
-from distributary.views.terminal import console
 
 RESULTS = Path(__file__).resolve().parent / "results" / "codecs.json"
 RATE_EVENTS = 200_000
@@ -58,27 +56,22 @@ Pipelines = Mapping[str, Mapping[str, Timing]]
 
 
 def main(
-    smoke: Annotated[
-        bool, typer.Option("--smoke", help="Tiny sizes: shows that it runs, measures nothing.")
-    ] = False,
+    smoke: Smoke = False,
     output: Annotated[
         Path | None, typer.Option(help="Where the JSON goes (results/codecs.json; nowhere with --smoke).")
     ] = None,
 ) -> None:
     """Measure, print, write the JSON; exit code 3 where a figure of the full size is not good enough."""
     sizes = replace(SMOKE if smoke else FULL, runs=1)
-    try:
+    with ending():
         with watching() as watch:
             rates = measure_rates(2_000 if smoke else RATE_EVENTS, sizes.seed, watch)
             about, pipelines = _pipelines(sizes, watch)
         ratios = ratios_of(rates, pipelines)
         _show(rates, pipelines, ratios)
         write(_document(about, rates, pipelines, ratios), output or (None if smoke else RESULTS))
-        if not smoke and (failures := broken(ratios, BOUNDS)):
-            raise CheckFailed("; ".join(failures))
-    except DistributaryError as error:
-        console().print(f"bench: {error}", soft_wrap=True)
-        raise typer.Exit(error.exit_code) from None
+        if not smoke:
+            require(ratios, BOUNDS)
 
 
 def ratios_of(rates: Mapping[str, Rate], pipelines: Pipelines) -> dict[str, float | None]:
@@ -150,22 +143,7 @@ def _show(rates: Mapping[str, Rate], pipelines: Pipelines, ratios: Mapping[str, 
             speeds.add_row(f"{name}: {timing.title} ({way})", f"{timing.rows_per_second:,.0f}")
     out = screen()
     out.print(speeds, "")
-    out.print(_verdicts(ratios))
-
-
-def _verdicts(ratios: Mapping[str, float | None]) -> Table:
-    table = Table("figure", "what", title="Ours beside them", title_justify="left")
-    table.add_column("measured", justify="right")
-    table.add_column("must be", justify="right")
-    for bound in BOUNDS:
-        value = ratios.get(bound.figure)
-        table.add_row(
-            bound.figure,
-            bound.meaning,
-            "not measured" if value is None else f"{value:,.3g}",
-            bound.required(),
-        )
-    return table
+    out.print(verdicts("Ours beside them", ratios, BOUNDS))
 
 
 if __name__ == "__main__":

@@ -17,11 +17,12 @@ import typer
 sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
 
 from benchmarks.age import measure_age
-from benchmarks.bounds import BOUNDS, broken
+from benchmarks.bounds import BOUNDS
 from benchmarks.commit_cost import measure_commits
 from benchmarks.machine import machine, versions
 from benchmarks.memory import measure_memory
 from benchmarks.output import screen, write
+from benchmarks.program import Smoke, chosen, ending, require
 from benchmarks.report import show
 from benchmarks.restarts import measure_restarts
 from benchmarks.results import Results, Timing
@@ -31,9 +32,6 @@ from benchmarks.table_costs import measure_evolving, measure_new_tables
 from benchmarks.timing import CONTENDERS, measure_ways
 from benchmarks.watching import Watch, watching
 from benchmarks.world import DRIVER_MEMORY, World, open_world
-
-from distributary.errors import CheckFailed, ConfigError, DistributaryError
-from distributary.views.terminal import console
 
 RESULTS = Path(__file__).resolve().parent / "results" / "demux.json"
 PARTS = (*CONTENDERS, "restart", "tables", "single_record", "age", "memory")
@@ -48,38 +46,26 @@ def main(  # noqa: PLR0913, PLR0917 - its parameters are the options
         int | None, typer.Option(min=1, help="Events in a batch, the same for all (500,000).")
     ] = None,
     only: Annotated[str, typer.Option(metavar="NAMES", help=f"Of {', '.join(PARTS)}: only these.")] = "",
-    smoke: Annotated[
-        bool, typer.Option("--smoke", help="Tiny sizes: shows that it runs, measures nothing.")
-    ] = False,
+    smoke: Smoke = False,
     output: Annotated[
         Path | None,
         typer.Option(help="Where the JSON goes (results/demux.json; nowhere with --smoke or --only)."),
     ] = None,
 ) -> None:
     """Measure, print, write the JSON; exit code 3 where a figure of the full size is not good enough."""
-    try:
+    with ending():
         sizes = _sizes(SMOKE if smoke else FULL, events=events, games=games, batch_rows=batch_rows)
-        names = _names(only)
+        names = frozenset(chosen(only, PARTS))
         with watching() as watch:
             document, results = _measured(sizes, names, watch)
         show(results, sizes.full, screen())
         write(document, output or (None if smoke or only else RESULTS))
-        if sizes.full and (failures := broken(results.figures(), BOUNDS)):
-            raise CheckFailed("; ".join(failures))
-    except DistributaryError as error:
-        console().print(f"bench: {error}", soft_wrap=True)
-        raise typer.Exit(error.exit_code) from None
+        if sizes.full:
+            require(results.figures(), BOUNDS)
 
 
-def _sizes(given: Sizes, **chosen: int | None) -> Sizes:
-    return replace(given, **{name: number for name, number in chosen.items() if number is not None})
-
-
-def _names(only: str) -> frozenset[str]:
-    names = frozenset(name.strip() for name in only.split(",") if name.strip())
-    if unknown := sorted(names - {*PARTS}):
-        raise ConfigError(f"--only {', '.join(unknown)}: there are only {', '.join(PARTS)}")
-    return names or frozenset(PARTS)
+def _sizes(usual: Sizes, **given: int | None) -> Sizes:
+    return replace(usual, **{name: number for name, number in given.items() if number is not None})
 
 
 def _measured(sizes: Sizes, names: frozenset[str], watch: Watch) -> tuple[dict[str, Any], Results]:

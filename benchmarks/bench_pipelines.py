@@ -14,21 +14,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 # Run as a file, Python looks for modules beside it: let it look where `benchmarks` itself is.
 sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
 
-from benchmarks.bounds import Bound, broken
+from benchmarks.bounds import Bound
 from benchmarks.machine import machine, versions
 from benchmarks.output import screen, write
 from benchmarks.pipelines.ways import PLAIN, REPLAY, measured, ways
+from benchmarks.program import Smoke, chosen, ending, require, verdicts
 from benchmarks.sizes import FULL, SMOKE
 from benchmarks.watching import Watch, watching
 from benchmarks.world import DRIVER_MEMORY, open_world
-
-from distributary.errors import CheckFailed, ConfigError, DistributaryError
-from distributary.views.terminal import console
 
 RESULTS = Path(__file__).resolve().parent / "results" / "pipelines.json"
 
@@ -68,33 +65,21 @@ SMOKE_PIPELINES = PipelineSizes(
 
 def main(
     only: Annotated[str, typer.Option(metavar="NAMES", help=f"Of {', '.join(PARTS)}: only these.")] = "",
-    smoke: Annotated[
-        bool, typer.Option("--smoke", help="Tiny sizes: shows that it runs, measures nothing.")
-    ] = False,
+    smoke: Smoke = False,
     output: Annotated[
         Path | None,
         typer.Option(help="Where the JSON goes (results/pipelines.json; nowhere with --smoke or --only)."),
     ] = None,
 ) -> None:
     """Measure, print, write the JSON; exit code 3 where a figure of the full size is not good enough."""
-    try:
-        names = _names(only)
+    with ending():
+        names = chosen(only, PARTS)
         with watching() as watch:
             document = _measured(SMOKE_PIPELINES if smoke else FULL_PIPELINES, names, watch, smoke=smoke)
-        screen().print(_verdicts(document["ratios"]))
+        screen().print(verdicts("Pipelines that do more", document["ratios"], BOUNDS))
         write(document, output or (None if smoke or only else RESULTS))
-        if not smoke and (failures := broken(document["ratios"], BOUNDS)):
-            raise CheckFailed("; ".join(failures))
-    except DistributaryError as error:
-        console().print(f"bench: {error}", soft_wrap=True)
-        raise typer.Exit(error.exit_code) from None
-
-
-def _names(only: str) -> tuple[str, ...]:
-    names = frozenset(name.strip() for name in only.split(",") if name.strip())
-    if unknown := sorted(names - {*PARTS}):
-        raise ConfigError(f"--only {', '.join(unknown)}: there are only {', '.join(PARTS)}")
-    return tuple(name for name in PARTS if not names or name in names)
+        if not smoke:
+            require(document["ratios"], BOUNDS)
 
 
 def _measured(sizes: PipelineSizes, names: Sequence[str], watch: Watch, *, smoke: bool) -> dict[str, Any]:
@@ -125,16 +110,6 @@ def ratios_of(found: Mapping[str, Mapping[str, Sequence[float]]]) -> dict[str, f
             mine, plain = statistics.median(seconds[name]), statistics.median(seconds[PLAIN])
             ratios[name] = round(plain / mine if name == REPLAY else mine / plain, 3)
     return ratios
-
-
-def _verdicts(ratios: Mapping[str, float | None]) -> Table:
-    table = Table("figure", "what", title="Pipelines that do more", title_justify="left")
-    table.add_column("measured", justify="right")
-    table.add_column("must be", justify="right")
-    for bound in BOUNDS:
-        if (found := ratios[bound.figure]) is not None:
-            table.add_row(bound.figure, bound.meaning, f"{found:,.3g}", bound.required())
-    return table
 
 
 if __name__ == "__main__":

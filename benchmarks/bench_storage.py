@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 # Run as a file, Python looks for modules beside it: let it look where `benchmarks` itself is.
 sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
 
-from benchmarks.bounds import Bound, broken
+from benchmarks.bounds import Bound
 from benchmarks.machine import machine, versions
 from benchmarks.memory import measure_memory
 from benchmarks.output import screen, write
+from benchmarks.program import Smoke, ending, require, verdicts
 from benchmarks.sizes import FULL, SMOKE, Sizes
 from benchmarks.storage.costs import (
     ROUND_TRIP_SECONDS,
@@ -36,9 +36,7 @@ from benchmarks.storage.recovery import measure_recovery
 from benchmarks.watching import Watch, watching
 from benchmarks.world import DRIVER_MEMORY, open_world
 
-from distributary.errors import CheckFailed, DistributaryError
 from distributary.producer_sim.stack.s3_store import S3Store
-from distributary.views.terminal import console
 
 RESULTS = Path(__file__).resolve().parent / "results" / "storage.json"
 
@@ -55,24 +53,19 @@ BOUNDS = (
 
 
 def main(
-    smoke: Annotated[
-        bool, typer.Option("--smoke", help="Tiny sizes: shows that it runs, measures nothing.")
-    ] = False,
+    smoke: Smoke = False,
     output: Annotated[
         Path | None, typer.Option(help="Where the JSON goes (results/storage.json; nowhere with --smoke).")
     ] = None,
 ) -> None:
     """Measure, print, write the JSON; exit code 3 where a figure of the full size is not good enough."""
-    try:
+    with ending():
         with watching() as watch:
             document = _measured(SMOKE if smoke else FULL, watch)
-        screen().print(_verdicts(document["ratios"]))
+        screen().print(verdicts("A store that speaks S3", document["ratios"], BOUNDS))
         write(document, output or (None if smoke else RESULTS))
-        if not smoke and (failures := broken(document["ratios"], BOUNDS)):
-            raise CheckFailed("; ".join(failures))
-    except DistributaryError as error:
-        console().print(f"bench: {error}", soft_wrap=True)
-        raise typer.Exit(error.exit_code) from None
+        if not smoke:
+            require(document["ratios"], BOUNDS)
 
 
 def _measured(sizes: Sizes, watch: Watch) -> dict[str, Any]:
@@ -137,15 +130,6 @@ def _latency(found: Latency) -> dict[str, Any]:
         "requests": asdict(found.requests),
         "requests_a_table": round(found.requests.a_table, 3),
     }
-
-
-def _verdicts(ratios: Mapping[str, float]) -> Table:
-    table = Table("figure", "what", title="A store that speaks S3", title_justify="left")
-    table.add_column("measured", justify="right")
-    table.add_column("must be", justify="right")
-    for bound in BOUNDS:
-        table.add_row(bound.figure, bound.meaning, f"{ratios[bound.figure]:,.3g}", bound.required())
-    return table
 
 
 if __name__ == "__main__":

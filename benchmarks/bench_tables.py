@@ -7,21 +7,21 @@ from __future__ import annotations
 
 import statistics
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 # Run as a file, Python looks for modules beside it: let it look where `benchmarks` itself is.
 sys.path[0:1] = [str(Path(__file__).resolve().parent.parent)]
 
-from benchmarks.bounds import Bound, broken
+from benchmarks.bounds import Bound
 from benchmarks.machine import machine, versions
 from benchmarks.output import screen, write
+from benchmarks.program import Smoke, chosen, ending, require, verdicts
 from benchmarks.sizes import FULL, SMOKE
 from benchmarks.tables.amounts import FULL_TABLES, SMOKE_TABLES, TableSizes
 from benchmarks.tables.histories import measure_histories
@@ -31,9 +31,6 @@ from benchmarks.tables.upkeep import Upkeep, measure_upkeep
 from benchmarks.tables.upserts import measure_upserts
 from benchmarks.watching import Watch, watching
 from benchmarks.world import DRIVER_MEMORY, World, open_world
-
-from distributary.errors import CheckFailed, ConfigError, DistributaryError
-from distributary.views.terminal import console
 
 RESULTS = Path(__file__).resolve().parent / "results" / "tables.json"
 
@@ -54,36 +51,24 @@ BOUNDS = (
 
 def main(
     only: Annotated[str, typer.Option(metavar="NAMES", help=f"Of {', '.join(PARTS)}: only these.")] = "",
-    smoke: Annotated[
-        bool, typer.Option("--smoke", help="Tiny sizes: shows that it runs, measures nothing.")
-    ] = False,
+    smoke: Smoke = False,
     output: Annotated[
         Path | None,
         typer.Option(help="Where the JSON goes (results/tables.json; nowhere with --smoke or --only)."),
     ] = None,
 ) -> None:
     """Measure, print, write the JSON; exit code 3 where a figure of the full size is not good enough."""
-    try:
-        names = _names(only)
+    with ending():
+        names = chosen(only, PARTS)
         with watching() as watch:
             document = _measured(smoke, names, watch)
-        screen().print(_verdicts(document["ratios"]))
+        screen().print(verdicts("Tables that change", document["ratios"], BOUNDS))
         write(document, output or (None if smoke or only else RESULTS))
-        if not smoke and (failures := broken(document["ratios"], BOUNDS)):
-            raise CheckFailed("; ".join(failures))
-    except DistributaryError as error:
-        console().print(f"bench: {error}", soft_wrap=True)
-        raise typer.Exit(error.exit_code) from None
+        if not smoke:
+            require(document["ratios"], BOUNDS)
 
 
-def _names(only: str) -> frozenset[str]:
-    names = frozenset(name.strip() for name in only.split(",") if name.strip())
-    if unknown := sorted(names - {*PARTS}):
-        raise ConfigError(f"--only {', '.join(unknown)}: there are only {', '.join(PARTS)}")
-    return names or frozenset(PARTS)
-
-
-def _measured(smoke: bool, names: frozenset[str], watch: Watch) -> dict[str, Any]:
+def _measured(smoke: bool, names: Sequence[str], watch: Watch) -> dict[str, Any]:
     sizes = SMOKE_TABLES if smoke else FULL_TABLES
     with open_world(SMOKE if smoke else FULL, watch, "avro") as world:
         about = {
@@ -151,16 +136,6 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_rounded(inner) for inner in value]
     return round(value, 3) if isinstance(value, float) else value
-
-
-def _verdicts(ratios: Mapping[str, float | None]) -> Table:
-    table = Table("figure", "what", title="Tables that change", title_justify="left")
-    table.add_column("measured", justify="right")
-    table.add_column("must be", justify="right")
-    for bound in BOUNDS:
-        if (found := ratios[bound.figure]) is not None:
-            table.add_row(bound.figure, bound.meaning, f"{found:,.3g}", bound.required())
-    return table
 
 
 if __name__ == "__main__":

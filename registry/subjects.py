@@ -61,11 +61,6 @@ def qualified(subject: str) -> QualifiedSubject:
     return QualifiedSubject(_DEFAULT_CONTEXT, subject)
 
 
-def unqualified(subject: str) -> str:
-    """The subject without its context."""
-    return qualified(subject).subject
-
-
 def beside(subject: str, parent: str | None) -> str:
     """`subject` as a schema of the subject `parent` means it: in the parent's context, unless it names one itself."""
     if parent is None or subject.startswith(":."):

@@ -87,6 +87,16 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert [link for link in targets if not (page.parent / link).exists()] == []
 
 
+def test_each_page_is_found_from_the_documentation_s_first_one() -> None:
+    docs = ROOT / "docs"
+    linked = {
+        (docs / link).resolve() for link in LINK.findall((docs / "README.md").read_text(encoding="utf-8"))
+    }
+    pages = {page for page in PAGES if docs in page.parents and page.parent.name != "adr"}
+    missing = pages - linked - {docs / "README.md"}
+    assert not {str(page.relative_to(docs)) for page in missing}, "give each a line in docs/README.md"
+
+
 def blocks_shown() -> list[tuple[Path, str]]:
     return [
         (page, block)

@@ -1,4 +1,4 @@
-"""How to reach a registry: addresses, credentials, TLS, patience and caches, checked before the first call."""
+"""How to reach a registry: addresses, credentials, TLS, waits and caches, checked before the first call."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator
-from typing_extensions import Self
+from pydantic import BeforeValidator, ValidationError, field_validator
 
 from distributary.errors import ConfigError
+from distributary.registry.waits import Waits
 from distributary.values import (
     EmptyIsNone,
     Group,
     OptionalFile,
-    PositiveSeconds,
-    Seconds,
     Secret,
     Wrong,
     dotted,
@@ -141,32 +139,6 @@ class Tls(Group):
                 yield (name,), f"a {what} needs its certificate; write certificate_file as well"
 
 
-class Patience(Group):
-    """How long is waited for answers, and how long they are believed."""
-
-    timeout_seconds: PositiveSeconds = 10.0
-    """How long connecting, and each wait for more of an answer, may take; a whole answer may take six times as long."""
-    retry_seconds: Seconds = 15.0
-    """For how long a request that fails is tried again before the registry counts as not answering."""
-    latest_cache_seconds: Seconds = 30.0
-    """How long the list of a subject's versions is believed."""
-    unknown_id_wait_seconds: Seconds = 3.0
-    """For how long an unknown schema id is asked for again before it is believed to be unknown."""
-    unknown_id_cache_seconds: Seconds = 300.0
-    """For how long an id found unknown is not asked for again."""
-    failing_id_wait_seconds: Seconds = 60.0
-    """For how long a schema id is asked for again that the registry answers with an error of its own, such as HTTP 500, or never, while it answers other questions; its records then go to quarantine."""
-    cached_schemas: Annotated[int, Field(ge=1)] = 10_000
-    """How many answers of each kind are kept in memory at most."""
-
-    def impatient(self) -> Self:
-        """The same for somebody who waits: shorter than a stream would, long enough for a registry that has just started."""
-        most = {"retry_seconds": 5.0, "unknown_id_wait_seconds": 1.0, "failing_id_wait_seconds": 5.0}
-        return self.model_copy(
-            update={name: min(getattr(self, name), seconds) for name, seconds in most.items()}
-        )
-
-
 class Dialect(Group):
     """What a registry may have lost of a schema."""
 
@@ -174,7 +146,7 @@ class Dialect(Group):
     """Which Protobuf messages are the entries of maps: `marked`, those that say so; `named`, also those that are named as protoc names them, for a registry that loses the word, as Karapace does of what a serializer registered as a descriptor. Such a field is `array<struct<key, value>>` otherwise, which loses nothing: two entries of one key stay two. Choose it when a pipeline's tables are new."""
 
 
-class RegistryAccess(Dialect, Patience, Tls, Login, Address):
+class RegistryAccess(Dialect, Waits, Tls, Login, Address):
     """Where a registry is and how to talk to it, in a pipeline's settings and in Python alike."""
 
     def client_settings(self) -> dict[str, object]:

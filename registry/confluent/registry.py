@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 from confluent_kafka.schema_registry import Schema as ClientSchema
 from confluent_kafka.schema_registry import SchemaReference
 
-from distributary.errors import BadSchema, RegistryFault, SchemaNotFound
+from distributary.errors import BadSchema, SchemaNotFound
+from distributary.registry.answers import Answers, or_raise
 from distributary.registry.base import (
     REGISTERED,
     Answer,
@@ -24,7 +25,7 @@ from distributary.registry.base import (
 from distributary.registry.bounded_cache import BoundedCache
 from distributary.registry.confluent.connection import Connection
 from distributary.registry.confluent.options import RegistryAccess
-from distributary.registry.patience import Others, Patience
+from distributary.registry.patience import Others
 from distributary.registry.protobuf.text import with_named_entries
 from distributary.registry.references import resolve
 from distributary.registry.subjects import beside
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from typing_extensions import Self
-
-V = TypeVar("V")
 
 # Ids travel as four signed bytes, so no registry hands out others.
 _LARGEST_ID = 2**31 - 1
@@ -64,48 +63,26 @@ class ConfluentRegistry:
     def __init__(self, options: RegistryAccess) -> None:
         self.options = options
         self.connection = Connection(options)
-        self._patience = Patience(
-            options.retry_seconds, options.unknown_id_wait_seconds, options.failing_id_wait_seconds
-        )
-        room = options.cached_schemas
-        self._schemas: BoundedCache[_Asked, Schema | BadSchema] = BoundedCache(room)
-        self._held: BoundedCache[tuple[str, int], _Held] = BoundedCache(room)
-        # What the registry failed at for long: it is waited for once.
-        self._failed: BoundedCache[_Asked, bool] = BoundedCache(room)
-        self._unknown: BoundedCache[_Asked, str] = BoundedCache(room, options.unknown_id_cache_seconds)
-        self._versions: BoundedCache[tuple[str, bool], tuple[SubjectVersion, ...] | str] = BoundedCache(
-            room, options.latest_cache_seconds
-        )
+        self._answers: Answers[_Asked, tuple[str, bool]] = Answers(options, _impossible)
+        self._held: BoundedCache[tuple[str, int], _Held] = BoundedCache(options.cached_schemas)
 
     def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
         """The schema with this id or GUID, references resolved. Raises SchemaNotFound or BadSchema."""
-        return _or_raise(self.by_refs((ref,), subject)[ref])
+        return or_raise(self.by_refs((ref,), subject)[ref])
 
     def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> dict[SchemaRef, Answer]:
         """What each of these came to, all within one bounded wait; how many are asked is the caller's to cap."""
-        wanted = tuple(dict.fromkeys(refs))
-        known = {ref: answer for ref in wanted if (answer := self._kept((ref, subject))) is not None}
-        missing = [(ref, subject) for ref in wanted if ref not in known]
-        failed = {key for key in missing if self._failed.get(key)}
-        # Kept as they come: a registry that soon gives up again would be asked for the same ones for ever.
+        asked = {ref: (ref, subject) for ref in refs}
         others = Others(self.connection.answers, self.connection.shows_any)
-        asked = self._patience.ask(missing, self._fetch, others, failed, self._keep)
-        return {ref: known[ref] if ref in known else asked[ref, subject] for ref in wanted}
+        answers = self._answers.schemas(asked.values(), self._fetch, others)
+        return {ref: answers[key] for ref, key in asked.items()}
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """All versions of a subject, oldest first; with `deleted` the soft-deleted ones too, so marked.
 
         Raises SchemaNotFound for an unknown subject, and for a deleted one unless its deleted versions are asked for.
         """
-        key = (subject, deleted)
-        kept = self._versions.get(key)
-        if isinstance(kept, str):
-            raise SchemaNotFound(kept)
-        if kept is not None:
-            return kept
-        answer = self._patience.ask((key,), self._fetch_versions)[key]
-        self._versions.put(key, str(answer) if isinstance(answer, SchemaNotFound) else _or_raise(answer))
-        return _or_raise(answer)
+        return self._answers.versions((subject, deleted), self._fetch_versions)
 
     def register(
         self, subject: str, text: str, schema_type: SchemaType, references: Sequence[Reference] = ()
@@ -122,11 +99,11 @@ class ConfluentRegistry:
                 registering=True,
             )
 
-        schema_id = _or_raise(self._patience.ask((subject,), send)[subject])
-        for deleted in (False, True):
-            self._versions.drop((subject, deleted))
-        for context in (None, subject):
-            self._unknown.drop((schema_id, context))
+        schema_id = self._answers.registered(subject, send)
+        self._answers.forget(
+            [(schema_id, context) for context in (None, subject)],
+            [(subject, deleted) for deleted in (False, True)],
+        )
         return schema_id
 
     def close(self) -> None:
@@ -140,23 +117,6 @@ class ConfluentRegistry:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _kept(self, key: _Asked) -> Answer | None:
-        why_not = _impossible(key[0]) or self._unknown.get(key)
-        return self._schemas.get(key) if why_not is None else SchemaNotFound(why_not)
-
-    def _keep(self, key: _Asked, answer: Answer) -> None:
-        if isinstance(answer, RegistryFault):
-            self._failed.put(key, True)
-            return
-        self._failed.drop(key)
-        if isinstance(answer, SchemaNotFound):
-            self._unknown.put(key, str(answer))
-        elif isinstance(answer, BadSchema):
-            # A fresh one: a kept error would keep the frames it came through.
-            self._schemas.put(key, BadSchema(str(answer)))
-        else:
-            self._schemas.put(key, answer)
 
     def _fetch(self, key: _Asked) -> Schema:
         ref, subject = key
@@ -241,8 +201,9 @@ class ConfluentRegistry:
             raise
 
 
-def _impossible(ref: SchemaRef) -> str | None:
+def _impossible(asked: _Asked) -> str | None:
     """Why no registry can know this, so that nobody is asked; a GUID becomes part of an address."""
+    ref, _ = asked
     if isinstance(ref, int):
         return None if 0 <= ref <= _LARGEST_ID else f"schema id {ref} is none: ids go from 0 to {_LARGEST_ID}"
     try:
@@ -250,13 +211,6 @@ def _impossible(ref: SchemaRef) -> str | None:
     except ValueError:
         return f"schema GUID {ref[:50]!r} is none; it must be a UUID"
     return None
-
-
-def _or_raise(answer: V | SchemaNotFound | BadSchema | RegistryFault) -> V:
-    if isinstance(answer, SchemaNotFound | BadSchema | RegistryFault):
-        # A fresh one: kept errors would gather the tracebacks of everybody who met them.
-        raise type(answer)(str(answer))
-    return answer
 
 
 def _held(schema_id: int, schema: Any) -> _Held:

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Literal
 
 from distributary.errors import BadSchema, RegistryChanged, RegistryUnavailable, SchemaNotFound
+from distributary.registry.answers import or_raise
 from distributary.registry.base import (
     Answer,
     Guid,
@@ -90,10 +91,7 @@ class DiskCache:
 
     def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
         """The schema with this id or GUID. Raises SchemaNotFound, BadSchema or RegistryChanged."""
-        answer = self.by_refs((ref,), subject)[ref]
-        if isinstance(answer, Schema):
-            return answer
-        raise type(answer)(str(answer))
+        return or_raise(self.by_refs((ref,), subject)[ref])
 
     def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> dict[SchemaRef, Answer]:
         """What each of these came to. Raises RegistryUnavailable if the registry is down and one is not kept."""

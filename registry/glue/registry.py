@@ -9,10 +9,10 @@ from uuid import UUID
 from distributary.errors import (
     BadSchema,
     DistributaryError,
-    RegistryFault,
     RegistryUnavailable,
     SchemaNotFound,
 )
+from distributary.registry.answers import Answers, or_raise
 from distributary.registry.base import (
     REGISTERED,
     Answer,
@@ -23,11 +23,10 @@ from distributary.registry.base import (
     SchemaType,
     SubjectVersion,
 )
-from distributary.registry.bounded_cache import BoundedCache
-from distributary.registry.confluent.options import Patience as Waits
 from distributary.registry.glue.client import GlueClient, Questions, boto3_client, refused
 from distributary.registry.glue.options import GlueAccess
-from distributary.registry.patience import Others, Patience
+from distributary.registry.patience import Others
+from distributary.registry.waits import Waits
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -49,48 +48,19 @@ class GlueRegistry:
         """`client` is asked instead of boto3's. Raises ConfigError where that is not there or cannot be set up."""
         self.access = access
         self._asked = Questions(client or boto3_client(access, waits.timeout_seconds), access.where)
-        self._patience = Patience(
-            waits.retry_seconds, waits.unknown_id_wait_seconds, waits.failing_id_wait_seconds
-        )
-        room = waits.cached_schemas
-        self._schemas: BoundedCache[SchemaRef, Schema | BadSchema] = BoundedCache(room)
-        self._failed: BoundedCache[SchemaRef, bool] = BoundedCache(room)
-        self._unknown: BoundedCache[SchemaRef, str] = BoundedCache(room, waits.unknown_id_cache_seconds)
-        self._versions: BoundedCache[str, tuple[SubjectVersion, ...] | str] = BoundedCache(
-            room, waits.latest_cache_seconds
-        )
+        self._answers: Answers[SchemaRef, str] = Answers(waits, _impossible)
 
     def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
         """The schema version with this UUID. Raises SchemaNotFound or BadSchema."""
-        answer = self.by_refs((ref,))[ref]
-        if isinstance(answer, Schema):
-            return answer
-        raise _fresh(answer)
+        return or_raise(self.by_refs((ref,))[ref])
 
     def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> dict[SchemaRef, Answer]:
         """What each of these came to, all within one bounded wait; a UUID is the same in every registry of an account."""
-        wanted = tuple(dict.fromkeys(refs))
-        known = {ref: answer for ref in wanted if (answer := self._kept(ref)) is not None}
-        missing = [ref for ref in wanted if ref not in known]
-        failed = {ref for ref in missing if self._failed.get(ref)}
-        others = Others(self._answers, self._answers)
-        asked = self._patience.ask(missing, self._fetch, others, failed, self._keep)
-        return {ref: known[ref] if ref in known else asked[ref] for ref in wanted}
+        return self._answers.schemas(refs, self._fetch, Others(self._any_answer, self._any_answer))
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """The versions of the schema of this name, oldest first; deleted ones are not told. Raises SchemaNotFound."""
-        kept = self._versions.get(subject)
-        if isinstance(kept, str):
-            raise SchemaNotFound(kept)
-        if kept is not None:
-            return kept
-        answer = self._patience.ask((subject,), self._fetch_versions)[subject]
-        if isinstance(answer, tuple):
-            self._versions.put(subject, answer)
-            return answer
-        if isinstance(answer, SchemaNotFound):
-            self._versions.put(subject, str(answer))
-        raise _fresh(answer)
+        return self._answers.versions(subject, self._fetch_versions)
 
     def register(
         self, subject: str, text: str, schema_type: SchemaType, references: Sequence[Reference] = ()
@@ -98,12 +68,9 @@ class GlueRegistry:
         """The UUID of this definition's version under this name, registering it if it is new. Raises BadSchema."""
         if references:
             raise BadSchema("a schema in Glue has no references; put what it imports into its own text")
-        answer = self._patience.ask((subject,), lambda name: self._send(name, text, schema_type))[subject]
-        if not isinstance(answer, Guid):
-            raise _fresh(answer)
-        self._versions.drop(subject)
-        self._unknown.drop(answer)
-        return answer
+        guid = self._answers.registered(subject, lambda name: self._send(name, text, schema_type))
+        self._answers.forget((guid,), (subject,))
+        return guid
 
     def subjects(self) -> list[str]:
         """The names of the registry's schemas."""
@@ -127,22 +94,7 @@ class GlueRegistry:
     ) -> None:
         self.close()
 
-    def _kept(self, ref: SchemaRef) -> Answer | None:
-        why_not = _impossible(ref) or self._unknown.get(ref)
-        return self._schemas.get(ref) if why_not is None else SchemaNotFound(why_not)
-
-    def _keep(self, ref: SchemaRef, answer: Answer) -> None:
-        if isinstance(answer, RegistryFault):
-            self._failed.put(ref, True)
-            return
-        self._failed.drop(ref)
-        if isinstance(answer, SchemaNotFound):
-            self._unknown.put(ref, str(answer))
-        else:
-            # A fresh error: a kept one would keep the frames it came through.
-            self._schemas.put(ref, BadSchema(str(answer)) if isinstance(answer, BadSchema) else answer)
-
-    def _answers(self) -> bool:
+    def _any_answer(self) -> bool:
         """Whether a question about what it holds is answered, whichever."""
         try:
             self._asked.call(
@@ -246,8 +198,3 @@ def _impossible(ref: SchemaRef) -> str | None:
     except ValueError:
         return f"schema version {ref[:50]!r} is none; it must be a UUID"
     return None
-
-
-def _fresh(answer: SchemaNotFound | BadSchema | RegistryFault) -> DistributaryError:
-    # Kept errors would gather the tracebacks of everybody who met them.
-    return type(answer)(str(answer))

@@ -17,7 +17,6 @@ from distributary.registry.subjects import (
     beside,
     qualified,
     subject_name,
-    unqualified,
 )
 
 CONFLUENTS = {
@@ -55,7 +54,7 @@ def test_a_record_without_a_name_has_a_subject_by_its_topic_alone() -> None:
 )
 def test_a_subject_is_taken_apart_into_context_and_name(subject: str, context: str, plain: str) -> None:
     parts = qualified(subject)
-    assert (parts.context, parts.subject, unqualified(subject)) == (context, plain, plain)
+    assert (parts.context, parts.subject) == (context, plain)
 
 
 @given(st.sampled_from([".", ".games", ".a.b"]), st.text(st.characters(exclude_characters=":"), min_size=1))

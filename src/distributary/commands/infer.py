@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from distributary.commands.run import File, Given, session
+from distributary.commands.arguments import File, Given
+from distributary.commands.run import session
 from distributary.views import infer as views
 
 

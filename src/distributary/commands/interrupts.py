@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from distributary.views.terminal import console
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -32,8 +34,12 @@ class Interrupts:
         self.stop.set()
 
     def end(self) -> None:
-        """End the command with the exit code of a process that the signal ended, if there was one."""
+        """End the command with the exit code of a process that the signal ended, if there was one, and say that it did."""
         if self.stop.is_set():
+            # What the command tells of its work looks like that of one which came to its end.
+            console().print(
+                f"stopped by {signal.Signals(self._signal).name}, before the end", highlight=False
+            )
             raise typer.Exit(128 + self._signal)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.commands.run import File, Given
+from distributary.commands.arguments import File, Given
 from distributary.commands.settings import read_conditions, routing_expression
 from distributary.errors import CheckFailed, ConfigError
 from distributary.lookup.schema_file import text_of

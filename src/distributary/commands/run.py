@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from distributary.commands.arguments import File, Given
 from distributary.commands.interrupts import Interrupts, interrupts, left_to_us
 from distributary.errors import DistributaryError
 from distributary.views.terminal import console, watching
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
 
     from distributary.ingest.settings.model import Settings
     from distributary.ingest.supervisor import Outcome
-
-File = Annotated[Path, typer.Argument(help="The pipeline's settings (YAML).")]
-
-Given = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="A setting instead of what the file says, such as sink.root=./trial; may be given again.",
-    ),
-]
 
 
 def run(

@@ -12,8 +12,7 @@ import typer
 
 from distributary.errors import BadSchema, CheckFailed, ConfigError, SchemaNotFound
 from distributary.lookup.registry import Address, SettingsFile
-from distributary.lookup.schema_file import text_of
-from distributary.lookup.syntax import check_syntax
+from distributary.lookup.schema_file import check_syntax, text_of
 from distributary.lookup.versions import (
     Asked,
     asking,

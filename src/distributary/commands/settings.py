@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.commands.run import File, Given
+from distributary.commands.arguments import File, Given
 from distributary.errors import ConfigError, SetupError
 from distributary.values import Keys, dotted
 

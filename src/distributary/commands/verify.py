@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.commands.run import File, Given, session
+from distributary.commands.arguments import File, Given
+from distributary.commands.run import session
 from distributary.errors import CheckFailed
 from distributary.ingest.progress import Advance, Bars
 from distributary.views.terminal import bars

@@ -10,13 +10,16 @@ from distributary.commands.interrupts import interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_is_noted_and_ends_the_command_with_its_code(number: signal.Signals) -> None:
+def test_a_signal_is_noted_and_ends_the_command_with_its_code_and_a_word(
+    number: signal.Signals, capsys: pytest.CaptureFixture[str]
+) -> None:
     with interrupts() as interrupted:
         os.kill(os.getpid(), number)
         assert interrupted.stop.wait(10)
     with pytest.raises(typer.Exit) as ended:
         interrupted.end()
     assert ended.value.exit_code == 128 + number
+    assert capsys.readouterr().err == f"stopped by {number.name}, before the end\n"
 
 
 def test_asking_twice_does_not_wait() -> None:

@@ -52,6 +52,7 @@ from distributary.registry.confluent.registry import ConfluentRegistry
 PATIENCE_SECONDS = 240.0
 
 _AZURE_KEY = "AZURE_TESTS_KEY"
+_GOOGLE_KEY = "KEY_OF_STAND_IN"
 
 
 class PipelineKit:
@@ -292,4 +293,8 @@ def _storage(store: Store) -> dict[str, Any]:
         os.environ[_AZURE_KEY] = account.account_key or ""
         told = {"account": account.account, "endpoint": account.endpoint}
         return {"azure": {**told, "account_key": f"${{{_AZURE_KEY}}}"}}
+    if kind == "gcs":
+        google = options.gcs
+        os.environ[_GOOGLE_KEY] = google.service_account_key or ""
+        return {"gcs": {"endpoint": google.endpoint, "service_account_key": f"${{{_GOOGLE_KEY}}}"}}
     return {}

@@ -1,4 +1,4 @@
-"""Tables and checkpoint in Azure and in HDFS: evolved, upserted, crashed amid their commits and brought to their end. S3 has tests of its own."""
+"""Tables and checkpoint in Azure, in HDFS and by Google's clients: evolved, upserted, crashed amid their commits and brought to their end. S3 has tests of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.ingest.storage.stores import KINDS, Store
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy, pytest.mark.folder]
 
 
-@pytest.fixture(scope="module", params=["azure", "hdfs"])
+@pytest.fixture(scope="module", params=["azure", "gcs", "hdfs"])
 def other(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """Each of them; one that this machine lacks is skipped by name."""
     with KINDS[request.param](tmp_path_factory.mktemp(request.param)) as running:

@@ -60,6 +60,7 @@ def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(
     whole = "".join(said)
     assert "finished:" in whole
     assert "0 failures" in whole
+    assert "stopped by SIGTERM" in whole
     assert "Traceback" not in whole
     assert kit.manifests.last_batch() is not None
     assert kit.unnamed_files() == set()

@@ -8,27 +8,28 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 # How an answer gets lost: the connection breaks, or somebody in between answers in the store's place.
 Loss = Literal["cut", "500", "503", "429", "403", "400"]
 
 
-def _no(status: str) -> bytes:
+def no(status: str) -> bytes:
+    """An answer in the store's place."""
     # It says that the connection ends: a client that kept it for its next request would find it ended, now and then.
     return f"HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
 
 
 _ANSWERS = {
-    "500": _no("500 Internal Server Error"),
-    "503": _no("503 Slow Down"),
-    "429": _no("429 Too Many Requests"),
-    "403": _no("403 Forbidden"),
+    "500": no("500 Internal Server Error"),
+    "503": no("503 Slow Down"),
+    "429": no("429 Too Many Requests"),
+    "403": no("403 Forbidden"),
     # As S3 says that a token has expired.
-    "400": _no("400 Bad Request"),
+    "400": no("400 Bad Request"),
 }
 
-_CONFLICT = _no("409 Conflict")
+_CONFLICT = no("409 Conflict")
 
 
 @dataclass(frozen=True)
@@ -130,14 +131,24 @@ def _more(client: socket.socket) -> bytes:
     return got
 
 
+_R = TypeVar("_R", bound=Relay)
+
+
 @contextmanager
-def relayed(store: int, behind: ssl.SSLContext | None = None) -> Iterator[Relay]:
-    """A relay in front of the store at this port, for as long as the `with` block lasts; reached by TLS with what is shown then."""
+def served(relay: _R) -> Iterator[_R]:
+    """The relay at a port of its own, for as long as the `with` block lasts."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        relay = Relay(store, listener.getsockname()[1], behind=behind)
+        relay.port = listener.getsockname()[1]
         thread = threading.Thread(target=relay.serve, args=(listener,), daemon=True)
         thread.start()
         yield relay
         # Closing alone does not wake who waits in `accept`.
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
+
+
+@contextmanager
+def relayed(store: int, behind: ssl.SSLContext | None = None) -> Iterator[Relay]:
+    """A relay in front of the store at this port; reached by TLS with what is shown then."""
+    with served(Relay(store, behind=behind)) as relay:
+        yield relay

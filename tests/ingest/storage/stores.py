@@ -14,7 +14,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import formatdate
 from http.client import HTTPConnection
 from pathlib import Path
@@ -23,13 +23,14 @@ from types import MappingProxyType
 import pyspark
 import pytest
 from tests.ingest.storage import hdfs_jar
+from tests.ingest.storage.google_xml import google, service_account_key
 from tests.ingest.storage.relay import Relay, relayed
 
 from distributary.errors import SetupError
 from distributary.ingest.spark.java import find_java
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
-from distributary.ingest.storage.options import Azure, StorageOptions
+from distributary.ingest.storage.options import Azure, Gcs, StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.s3_options import S3, S3Login
 from distributary.producer_sim.stack.ports import free_port
@@ -132,6 +133,20 @@ def azure(path: Path) -> Iterator[Store]:
 
 
 @contextmanager
+def gcs(path: Path) -> Iterator[Store]:
+    """The local stack's store, as Google's clients speak: a stand-in, for none of Google's own is to be had."""
+    with s3_store(path) as running, google(running.port) as standing_in:
+        behind = of_stack(running)
+
+        def options(port: int) -> StorageOptions:
+            return StorageOptions(
+                gcs=Gcs(endpoint=f"http://127.0.0.1:{port}", service_account_key=service_account_key())
+            )
+
+        yield replace(behind, url=f"gs://{_BUCKET}/tests", port=standing_in.port, options_by=options)
+
+
+@contextmanager
 def hdfs(path: Path) -> Iterator[Store]:
     """HDFS in a JVM of its own: a name node and a data node."""
     jar = hdfs_jar.fetched()
@@ -198,7 +213,7 @@ def _program(name: str) -> str | None:
     return shutil.which(name, path=os.pathsep.join((f"{sys.prefix}/bin", os.environ["PATH"])))
 
 
-KINDS = {"posix": folder, "s3": s3, "azure": azure, "hdfs": hdfs}
+KINDS = {"posix": folder, "s3": s3, "azure": azure, "gcs": gcs, "hdfs": hdfs}
 
-# They take seconds to start and to answer; a folder and S3 show the same in `make test`.
-HEAVY = {"azure", "hdfs"}
+# They take seconds to start or to answer; a folder and S3 show the same in `make test`.
+HEAVY = {"azure", "gcs", "hdfs"}

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict
@@ -15,6 +17,7 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -285,3 +288,16 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 def test_default_folder_is_the_users() -> None:
     assert LocalStack().folder == default_folder()
     assert default_folder().is_relative_to(Path.home())
+
+
+def test_the_page_s_lines_make_a_topic_and_put_a_record_into_it(stack: LocalStack) -> None:
+    page = (ROOT / "docs" / "how-to" / "local-stack.md").read_text(encoding="utf-8")
+    (lines,) = (block for block in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "NewTopic" in block)
+    topic = f"customers-{uuid.uuid4().hex}"
+    exec(lines.replace("127.0.0.1:9092", stack.bootstrap_servers).replace('"customers"', f'"{topic}"'), {})  # noqa: S102
+    reader = Consumer({"bootstrap.servers": stack.bootstrap_servers, "group.id": topic})
+    try:
+        found = [reader.get_watermark_offsets(TopicPartition(topic, number), timeout=10) for number in (0, 1)]
+    finally:
+        reader.close()
+    assert sorted(found) == [(0, 0), (0, 1)]

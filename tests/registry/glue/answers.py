@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
-from distributary.registry.confluent.options import Patience
 from distributary.registry.glue.options import GlueAccess
 from distributary.registry.glue.registry import GlueRegistry
+from distributary.registry.waits import Waits
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "recorded.json").read_text(encoding="utf-8"))
 
-IMPATIENT = Patience(retry_seconds=0, unknown_id_wait_seconds=0, failing_id_wait_seconds=0)
+IMPATIENT = Waits(retry_seconds=0, unknown_id_wait_seconds=0, failing_id_wait_seconds=0)
 
 GAMES = GlueAccess(registry="games", region="eu-central-1")
 

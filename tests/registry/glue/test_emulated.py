@@ -9,9 +9,9 @@ import pytest
 
 from distributary.errors import SchemaNotFound
 from distributary.registry.base import Guid
-from distributary.registry.confluent.options import Patience
 from distributary.registry.glue.options import GlueAccess
 from distributary.registry.glue.registry import GlueRegistry
+from distributary.registry.waits import Waits
 
 pytestmark = pytest.mark.skipif(
     find_spec("boto3") is None or find_spec("pyparsing") is None or find_spec("moto") is None,
@@ -31,7 +31,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[GlueRegistry]:
     server.start()
     _, port = server.get_host_and_port()
     access = GlueAccess(region="eu-central-1", endpoint=f"http://127.0.0.1:{port}")
-    waits = Patience(retry_seconds=0, unknown_id_wait_seconds=0, failing_id_wait_seconds=0)
+    waits = Waits(retry_seconds=0, unknown_id_wait_seconds=0, failing_id_wait_seconds=0)
     try:
         with GlueRegistry(access, waits) as opened:
             yield opened

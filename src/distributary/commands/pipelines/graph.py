@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from distributary.commands.run import File, Given
+from distributary.commands.arguments import File, Given
 from distributary.files import replace
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from distributary.commands.arguments import File, Given
 from distributary.commands.quarantine.choosing import (
     AsJson,
     Entity,
@@ -16,7 +17,6 @@ from distributary.commands.quarantine.choosing import (
     Until,
     chosen_by,
 )
-from distributary.commands.run import File, Given
 from distributary.views.answers import tell
 from distributary.views.quarantine import purged, replayed
 from distributary.views.terminal import watching

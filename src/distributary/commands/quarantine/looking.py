@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from distributary.commands.arguments import File, Given
 from distributary.commands.quarantine.choosing import (
     AsJson,
     Entity,
@@ -17,7 +18,6 @@ from distributary.commands.quarantine.choosing import (
     Until,
     chosen_by,
 )
-from distributary.commands.run import File, Given
 from distributary.views.answers import tell
 from distributary.views.quarantine import listed, shown
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.commands.run import File, Given, session
+from distributary.commands.arguments import File, Given
+from distributary.commands.run import session
 from distributary.errors import PipelineError
+from distributary.views.answers import tell
 
 if TYPE_CHECKING:
     from distributary.ingest.derived.refresh import Refreshed
@@ -32,11 +33,7 @@ def derive(
     settings = load(file, given=given or ())
     with session(settings) as spark:
         done = refreshed(settings, spark, table or (), whole=whole)
-    if as_json:
-        typer.echo(json.dumps([asdict(one) for one in done], indent=2))
-    else:
-        for line in map(_line, done):
-            typer.echo(line)
+    tell([asdict(one) for one in done], map(_line, done), as_json=as_json)
     if failed := [one.table for one in done if one.how == "failed"]:
         raise PipelineError(
             f"not made current: {', '.join(failed)}; once what is said of them is mended, say it again"

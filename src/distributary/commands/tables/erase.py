@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from distributary.commands.run import File, Given
+from distributary.commands.arguments import File, Given
+from distributary.views.answers import tell
 from distributary.views.erase import lines
 from distributary.views.terminal import bars
 
@@ -44,9 +44,5 @@ def erase(
     wanted = Wanted(where, tuple(key or ()), tuple(table or ()), dry_run)
     with bars(silent=as_json) as make_bar:
         done = take_out(load(file, given=given or ()), wanted, make_bar)
-    if as_json:
-        typer.echo(json.dumps(done.as_dict(), indent=2))
-    else:
-        for line in lines(done):
-            typer.echo(line)
+    tell(done.as_dict(), lines(done), as_json=as_json)
     done.check()

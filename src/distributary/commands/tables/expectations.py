@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from distributary.commands.run import File, Given
+from distributary.commands.arguments import File, Given
+from distributary.views.answers import tell
 from distributary.views.expectations import lines, values
 
 
@@ -23,8 +23,4 @@ def expectations(
 
     settings = load(file, given=given or ())
     found = expected(open_files(settings.sink.root, settings.storage), settings.name)
-    if as_json:
-        typer.echo(json.dumps(values(settings.name, found), indent=2))
-        return
-    for line in lines(settings.name, found):
-        typer.echo(line)
+    tell(values(settings.name, found), lines(settings.name, found), as_json=as_json)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import Annotated
 
 import typer
 
-from distributary.commands.run import File, Given
+from distributary.commands.arguments import File, Given
+from distributary.views.answers import tell
 from distributary.views.maintain import lines
 from distributary.views.terminal import bars
 
@@ -38,9 +38,5 @@ def maintain(
     wish = Wish(tuple(table or ()), older_than, force, dry_run)
     with bars(silent=as_json) as make_bar:
         done = keep_up(load(file, given=given or ()), wish, make_bar)
-    if as_json:
-        typer.echo(json.dumps(asdict(done), indent=2))
-    else:
-        for line in lines(done):
-            typer.echo(line)
+    tell(asdict(done), lines(done), as_json=as_json)
     done.check()

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from distributary.commands.arguments import File, Given
 from distributary.commands.quarantine.choosing import AsJson, Entity, Topic, chosen_by, within
-from distributary.commands.run import File, Given, session
+from distributary.commands.run import session
 from distributary.errors import ConfigError, PipelineError
 from distributary.views.answers import tell
 from distributary.views.rebuild import rebuilt, replayed

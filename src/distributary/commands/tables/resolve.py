@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.commands.run import File, Given
+from distributary.commands.arguments import File, Given
 from distributary.errors import ConfigError
+from distributary.views.answers import tell
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from distributary.ingest.resolve import Choice, StuckTable
 
@@ -48,7 +49,8 @@ def resolve(
         _choice(table, {"recreate": recreate, "skip": skip, "skip_lost": skip_lost}),
     )
     if table is None or choice is None:
-        _list([stuck for stuck in stuck_tables(settings) if table in (None, stuck.table)], as_json)
+        waiting = [stuck for stuck in stuck_tables(settings) if table in (None, stuck.table)]
+        tell([asdict(stuck) for stuck in waiting], _waiting(waiting), as_json=as_json)
         return
     stuck = decide(settings, table, choice)
     if as_json:
@@ -67,15 +69,10 @@ def _choice(table: str | None, given: Mapping[Choice, bool]) -> Choice | None:
     return chosen[0] if chosen else None
 
 
-def _list(tables: list[StuckTable], as_json: bool) -> None:
-    if as_json:
-        typer.echo(json.dumps([asdict(stuck) for stuck in tables], indent=2))
+def _waiting(tables: Sequence[StuckTable]) -> Iterator[str]:
+    if not tables:
+        yield "nothing waits for a decision"
         return
     for stuck in tables:
-        typer.echo(f"{stuck.table}: {stuck.rows:,} rows of batch {stuck.batch_id} wait: {stuck.why}")
-    if not tables:
-        typer.echo("nothing waits for a decision")
-    else:
-        typer.echo(
-            "decide with --recreate (make the table anew), --skip (go on without these rows) or --skip-lost (without those whose files are gone)"
-        )
+        yield f"{stuck.table}: {stuck.rows:,} rows of batch {stuck.batch_id} wait: {stuck.why}"
+    yield "decide with --recreate (make the table anew), --skip (go on without these rows) or --skip-lost (without those whose files are gone)"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from distributary.commands.run import File, Given
+from distributary.commands.arguments import File, Given
+from distributary.views.answers import tell
 
 if TYPE_CHECKING:
-    from distributary.ingest.table_versions import TableVersion
+    from distributary.ingest.table_versions import TableVersion, Versions
 
 
 def versions(
@@ -27,14 +28,15 @@ def versions(
     from distributary.ingest.table_versions import versions_at
 
     found = versions_at(load(file, given=given or ()), batch)
-    if as_json:
-        typer.echo(json.dumps(asdict(found), indent=2))
-        return
-    typer.echo(f"batch {found.batch} of {found.pipeline} (generation {found.generation})")
+    tell(asdict(found), _lines(found), as_json=as_json)
+
+
+def _lines(found: Versions) -> Iterator[str]:
+    yield f"batch {found.batch} of {found.pipeline} (generation {found.generation})"
     for table in found.tables:
-        typer.echo(f"{table.table}: version {table.version}{_remark(table)}")
+        yield f"{table.table}: version {table.version}{_remark(table)}"
     for name, why in found.unreadable.items():
-        typer.echo(f"{name}: nobody can open it ({why})")
+        yield f"{name}: nobody can open it ({why})"
 
 
 def _remark(table: TableVersion) -> str:
