@@ -80,7 +80,7 @@ class Refreshed:
     columns: Mapping[str, tuple[Origin, ...]] = field(default_factory=dict)
 
 
-def derive(
+def derive(  # noqa: PLR0913 - which tables, how, and until when
     settings: Settings,
     spark: SparkSession,
     tables: Sequence[str] = (),
@@ -123,8 +123,8 @@ def derive(
             return None if stopped() else round_.refresh(one)
 
         # Those of one rule are of each other in no way.
-        rules = groupby(chosen, lambda one: one.rule.table)
-        found = [done for _, alike in rules for done in pool.map(refreshed, alike)]
+        by_rule = groupby(chosen, lambda one: one.rule.table)
+        found = [done for _, alike in by_rule for done in pool.map(refreshed, alike)]
         return [done for done in found if done is not None]
 
 

@@ -34,6 +34,7 @@ _MICROS = 1_000_000
 
 # Columns that are none of anybody's.
 _TIME, _GROUP, _OVER = "__distributary_time", "__distributary_group", "__distributary_over"
+_FIRST, _LAST = "__distributary_first", "__distributary_last"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class Turn:
             else:
                 low = None if after is None else after - window.length * _MICROS
                 rows = self._this(Between(low, upto))
-            return self._windows(window, rows).where(_within(_end(), after, upto))
+            return self._windows(window, rows, after, upto)
         if join is not None:
             return self._pairs(join, after, upto)
         raise PipelineError("a stream with a watermark has windows or a join; write one of both")
@@ -135,10 +136,9 @@ class Turn:
             return None
         begun = (
             self._pieces(window, self._not_over(self.before, reached))
-            .agg(sql.count("*"))
-            .select(*_bounds())
-            .where(_end() > reached)
-            .agg(sql.min(sql.unix_micros(sql.col(WINDOW_START))))
+            .agg(sql.min(_TIME).alias(_FIRST), sql.max(_TIME).alias(_LAST))
+            .where(sql.col(_LAST) + window.length * _MICROS > reached)
+            .agg(sql.min(_FIRST))
             .collect()[0][0]
         )
         alone = reached - window.length * _MICROS
@@ -184,8 +184,9 @@ class Turn:
             )
         ]
         pieces = self._pieces(window, marked[0].unionByName(marked[1]).alias(THIS))
-        counted = pieces.agg(sql.sum(_OVER).alias(_OVER)).select(*_bounds(), _OVER)
-        kept = counted.where(_end() > before).agg(sql.sum(_OVER)).collect()[0][0]
+        counted = pieces.agg(sql.sum(_OVER).alias(_OVER), sql.max(_TIME).alias(_LAST))
+        still = counted.where(sql.col(_LAST) + window.length * _MICROS > before)
+        kept = still.agg(sql.sum(_OVER)).collect()[0][0]
         return added.count() - int(kept or 0)
 
     def _pairs(self, join: Join, after: int | None, upto: int | None) -> DataFrame:
@@ -198,10 +199,19 @@ class Turn:
         both = this.alias(THIS).join(other.alias(OTHER), sql.expr(f"({join.on}) AND {apart}"), join.how)
         return both.select(*_named(self.rule.columns))
 
-    def _windows(self, window: Window, rows: DataFrame) -> DataFrame:
-        found = self._pieces(window, rows).agg(*_named(self.rule.columns))
+    def _windows(self, window: Window, rows: DataFrame, after: int | None, upto: int | None) -> DataFrame:
+        """Those that end between two times."""
+        found = self._pieces(window, rows).agg(*_named(self.rule.columns), sql.max(_TIME).alias(_LAST))
+        end = sql.unix_micros(sql.col(f"{_TIME}.end"))
+        if window.gap_seconds is not None:
+            # What is asked of a group Spark asks of each row before it is in one, where a session of one row has another end.
+            end = sql.col(_LAST) + window.length * _MICROS
         groups = dict(map(group_of, self.rule.by))
-        return found.select(*_bounds(), *(sql.col(f"`{name}`") for name in (*groups, *self.rule.columns)))
+        bounds = {WINDOW_START: "start", WINDOW_END: "end"}
+        return found.where(_within(end, after, upto)).select(
+            *(sql.col(f"{_TIME}.{part}").alias(name) for name, part in bounds.items()),
+            *(sql.col(f"`{name}`") for name in (*groups, *self.rule.columns)),
+        )
 
     def _pieces(self, window: Window, rows: DataFrame) -> GroupedData:
         """Rows by the piece of time and the group that they are in."""
@@ -250,12 +260,6 @@ def plain(rows: DataFrame, rule: Stream) -> DataFrame:
 def _end() -> Column:
     """When a row's window ends, in microseconds."""
     return sql.unix_micros(sql.col(WINDOW_END))
-
-
-def _bounds() -> list[Column]:
-    """Of which window a row is."""
-    bounds = {WINDOW_START: "start", WINDOW_END: "end"}
-    return [sql.col(f"{_TIME}.{part}").alias(name) for name, part in bounds.items()]
 
 
 def _named(columns: Mapping[str, str]) -> list[Column]:

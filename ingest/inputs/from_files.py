@@ -114,7 +114,7 @@ class LandingFolder:
 
     holder = "the register of files"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one value each of what a folder is opened with
         self,
         folder: Files,
         root: Files,

@@ -34,6 +34,7 @@ class Origin:
 # None where a part of it is of nobody knows what.
 _Origins: TypeAlias = frozenset[Origin] | None
 _Node: TypeAlias = dict[str, Any]
+_Below: TypeAlias = Sequence[list[int] | None]
 
 _READERS = {"MapInArrow", "PythonMapInArrow"}
 
@@ -63,7 +64,7 @@ def marked(run: Callable[..., Any], table: str) -> None:
 def origins(frame: DataFrame) -> dict[str, tuple[Origin, ...]]:
     """Of which columns of tables each column of a frame is; those of which that is not known are left out."""
     try:
-        return origins_in(json.loads(frame._jdf.queryExecution().optimizedPlan().toJSON()), frame.columns)  # type: ignore[operator]
+        return origins_in(json.loads(frame._jdf.queryExecution().optimizedPlan().toJSON()), frame.columns)
     except Exception:  # noqa: BLE001 what is only told of must not keep a table from being made
         return {}
 
@@ -130,29 +131,10 @@ class _Known:
         """The numbers of a node's columns, of which all that is known is noted; None of a node of another kind."""
         below = [self.output(one) for one in tree.below]
         kind, node = tree.kind, tree.node
-        if kind in _READERS:
-            return self._read(node)
         if kind in _SAME:
             return below[0]
-        if kind in ("Project", "Aggregate"):
-            return self._made(node["projectList" if kind == "Project" else "aggregateExpressions"])
-        if kind == "Window":
-            return _both(below[0], self._made(node["windowExpressions"]))
-        if kind == "Join":
-            alone = any(name in json.dumps(node.get("joinType")) for name in _LEFT_ALONE)
-            return below[0] if alone else _both(below[0], below[1])
-        if kind == "Union":
-            return self._united(below)
-        if kind == "Expand":
-            return self._expanded(node)
-        if kind == "Generate":
-            return self._given(
-                below[0], _expressions(node["generatorOutput"]), [_expressions(node["generator"])]
-            )
-        if kind in ("BatchEvalPython", "ArrowEvalPython"):
-            asked = [[one] for one in _expressions(node["udfs"])]
-            return self._given(below[0], _expressions(node["resultAttrs"]), asked)
-        return None
+        makes = _MAKERS.get(kind)
+        return None if makes is None else makes(self, node, below)
 
     def _read(self, node: _Node) -> list[int]:
         called = [
@@ -235,3 +217,28 @@ def _together(several: Iterable[_Origins]) -> _Origins:
             if before is None or _RANK[before.how] < _RANK[one.how]:
                 found[one.table, one.column] = one
     return frozenset(found.values())
+
+
+def _joined(_: _Known, node: _Node, below: _Below) -> list[int] | None:
+    alone = any(name in json.dumps(node.get("joinType")) for name in _LEFT_ALONE)
+    return below[0] if alone else _both(below[0], below[1])
+
+
+_MAKERS: Mapping[str, Callable[[_Known, _Node, _Below], list[int] | None]] = {
+    **dict.fromkeys(_READERS, lambda known, node, _: known._read(node)),
+    "Project": lambda known, node, _: known._made(node["projectList"]),
+    "Aggregate": lambda known, node, _: known._made(node["aggregateExpressions"]),
+    "Window": lambda known, node, below: _both(below[0], known._made(node["windowExpressions"])),
+    "Join": _joined,
+    "Union": lambda known, _, below: known._united(below),
+    "Expand": lambda known, node, _: known._expanded(node),
+    "Generate": lambda known, node, below: known._given(
+        below[0], _expressions(node["generatorOutput"]), [_expressions(node["generator"])]
+    ),
+    **dict.fromkeys(
+        ("BatchEvalPython", "ArrowEvalPython"),
+        lambda known, node, below: known._given(
+            below[0], _expressions(node["resultAttrs"]), [[one] for one in _expressions(node["udfs"])]
+        ),
+    ),
+}

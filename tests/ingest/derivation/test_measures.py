@@ -76,7 +76,7 @@ def test_groups_are_called_as_their_column_or_as_they_say() -> None:
         "Current_Date",
         "at < date 'today'",
         'at < TIMESTAMP"now UTC"',
-    ],  # fmt: skip
+    ],
 )
 def test_what_is_another_value_tomorrow_is_refused(text: str) -> None:
     with pytest.raises(NotMergeable, match="another value each time"):

@@ -276,6 +276,31 @@ def test_each_row_is_in_one_session_or_came_too_late_whatever_comes_when(bench: 
         assert all(start > last for (_, last), (start, _) in pairwise(mine))
 
 
+@pytest.mark.parametrize("output", ["append", "update"])
+def test_sessions_of_rows_that_are_in_time_are_those_of_all_rows_at_once(bench: Bench, output: str) -> None:
+    dice, all_of = random.Random(3), list[dict[str, Any]]()
+    rule = with_(SESSIONS, output=output)
+    for turn in range(4):
+        rows = [
+            seen(turn * 15 + dice.uniform(0, 14), dice.randrange(9), dice.choice(["Ulm", "Bonn", "Aalen"]))
+            for _ in range(9)
+        ]
+        bench.put(*rows)
+        all_of += rows
+        assert bench.derive(rule).why == ""
+    over = max(one["at"] for one in all_of) - timedelta(seconds=60)
+    gap, expected = timedelta(minutes=5), list[tuple[Any, ...]]()
+    for city in ("Aalen", "Bonn", "Ulm"):
+        times = sorted(one["at"] for one in all_of if one["city"] == city)
+        begins = [place for place, at in enumerate(times) if not place or at - times[place - 1] > gap]
+        for begin, end in pairwise([*begins, len(times)]):
+            if output == "update" or times[end - 1] + gap <= over:
+                expected.append((times[begin], times[end - 1] + gap, city, end - begin))
+    found = [(one["window_start"], one["window_end"], one["city"], one["n"]) for one in bench.rows()]
+    assert sorted(found) == sorted(expected)
+    assert found
+
+
 def test_streams_of_before_are_told_by_the_same_words() -> None:
     """Else who upgrades would be refused: their rows would be those of other settings."""
     assert "gap_seconds" not in Derived.model_validate(WINDOWS).text

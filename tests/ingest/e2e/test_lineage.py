@@ -158,25 +158,32 @@ def test_runs_tell_data_catalogues_of_themselves_and_go_on_where_nobody_listens(
         ("games.gold_lost", "FAIL"),
         ("games", "FAIL"),
     ]
-    begun = len(file.read_text(encoding="utf-8").splitlines())
-    kit.configured(bronze={}, derive=[])
+    assert "gold_lost" in failed[-1]["run"]["facets"]["errorMessage"]["message"]
+
+
+def test_commands_tell_of_themselves_as_runs_do(kit: PipelineKit) -> None:
+    file = kit.folder / "runs.jsonl"
+    kit.configured(bronze={}, lineage={"file": str(file)})
     kit.simulate(1, games=1)
     kit.run()
-    kit.delta(table).delete("kafka_offset % 2 = 1 AND kafka_offset > 900")
-    lost = replay(kit.settings, spark=kit.spark).tables
-    with told_of(kit.settings, "derive") as heard:
-        heard.derived([Refreshed(table, "failed", why="nothing")])
+    begun, table = len(file.read_text(encoding="utf-8").splitlines()), kit.folder_of(0)
+    kit.delta(table).delete("kafka_offset % 2 = 1")
+    made = replay(kit.settings, spark=kit.spark).tables
+    with told_of(kit.settings, "derive") as command:
+        command.derived([Refreshed(table, "failed", why="nothing")])
     told = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()][begun:]
     of_replay = [one for one in told if one["job"]["name"] == "games.replay"]
     assert [one["eventType"] for one in of_replay] == ["START", "COMPLETE"]
     assert [one["name"].rpartition("/")[2] for one in of_replay[1]["inputs"]] == ["bronze"]
-    (made,) = of_replay[1]["outputs"]
-    assert (made["name"], made["outputFacets"]["outputStatistics"]["rowCount"]) == (
-        chess["name"],
-        lost[table],
-    )
+    (output,) = of_replay[1]["outputs"]
+    assert output["name"].rpartition("/")[2] == table
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == made[table] > 0
     assert [one["eventType"] for one in told if one["job"]["name"] == "games.derive"] == ["START", "COMPLETE"]
-    assert "gold_lost" in failed[-1]["run"]["facets"]["errorMessage"]["message"]
+    with pytest.raises(KeyError), told_of(kit.settings, "reset"):
+        raise KeyError("a value")
+    last = json.loads(file.read_text(encoding="utf-8").splitlines()[-1])
+    assert (last["job"]["name"], last["eventType"]) == ("games.reset", "FAIL")
+    assert "a value" not in json.dumps(last)
 
 
 @pytest.mark.heavy  # rows of tables that are appended to are counted above

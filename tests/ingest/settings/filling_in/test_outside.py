@@ -217,7 +217,11 @@ def test_a_sinks_secrets_are_not_shown_and_come_from_outside(tmp_path: Path) -> 
         "kafka: {sasl.jaas.config: JAAS}}}}]\n"
     )
     login = f'PlainLoginModule required username="me" password="{HUSH}";'
-    text = (TEXT + sink).replace("PASSWORD", "'${HUSH}'").replace("field: game_name", "field: g, table: 's_{entity}'")
+    text = (
+        (TEXT + sink)
+        .replace("PASSWORD", "'${HUSH}'")
+        .replace("field: game_name", "field: g, table: 's_{entity}'")
+    )
     settings = load(
         settings_file(tmp_path, "x", text.replace("JAAS", "'${JAAS}'")), {"HUSH": HUSH, "JAAS": login}
     )
