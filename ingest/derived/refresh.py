@@ -233,10 +233,12 @@ class _Round:
             raise PipelineError(
                 f"table {place} is there, and {whose}: move it away, or give {one.rule.table} another name"
             )
-        if now.state.why_not or now.state.partitions:
-            why = now.state.why_not or f"partitions by {', '.join(now.state.partitions)}"
+        # Lists of ours hold no null, and say so.
+        foreign = [one for one in now.state.why_not.split("; ") if one and not one.startswith("NOT NULL")]
+        foreign += [f"partitions by {', '.join(now.state.partitions)}"] if now.state.partitions else []
+        if foreign:
             raise PipelineError(
-                f"table {place} was given what only Spark's writer keeps ({why}): take that away, or delete the table, and it is made anew"
+                f"table {place} was given what only Spark's writer keeps ({'; '.join(foreign)}): take that away, or delete the table, and it is made anew"
             )
         return now
 
