@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from distributary.errors import DistributaryError
 from distributary.ingest.batch.decide import code_version
 from distributary.ingest.derived.refresh import Refreshed
 from distributary.ingest.lineage.flow import Flow
@@ -15,6 +16,7 @@ from distributary.ingest.lineage.seen import structure
 from distributary.ingest.lineage.sending import Sending, transport_of
 from distributary.ingest.settings.lineage.given import Lineage
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.error_classes import named
 from distributary.ingest.supervision.sentences import sentence
 
 if TYPE_CHECKING:
@@ -94,9 +96,10 @@ class Catalogue:
 
 
 def why_of(error: BaseException, kafka: Mapping[str, str]) -> str:
-    """Why a run ended, in a sentence without secrets."""
+    """Why a run ended, in a sentence of ours; of what nobody has foreseen the class, as its words may be a record's."""
     try:
-        return sentence(error, kafka) or type(error).__name__
+        foreseen = isinstance(error, DistributaryError | OSError) or bool(named(error))
+        return (foreseen and sentence(error, kafka)) or type(error).__name__
     except Exception:  # noqa: BLE001 the one that is told of is the one that counts
         return type(error).__name__
 

@@ -218,6 +218,6 @@ def test_another_pipeline_is_not_let_at_the_same_register(kit: LandingKit) -> No
     kit.configured(name="more", checkpoint="./more", route={"table": "more_{entity}"})
     with pytest.raises(CheckpointMismatch, match=r"pipeline landed reads the files in .*source\.files\.name"):
         kit.run()
-    kit.configured(source={"files": {"name": "of-more"}})
+    kit.configured(source={"files": {"name": "others"}})
     kit.run()
-    assert kit.rows("more_of-more").num_rows == 1
+    assert kit.rows("more_others").num_rows == 1
