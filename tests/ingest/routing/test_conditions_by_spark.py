@@ -228,8 +228,8 @@ def random_number(dice: random.Random, depth: int) -> str:
     """Some number, which for some rows has no value."""
     if depth and dice.random() < 0.7:
         left, right = (random_number(dice, depth - 1) for _ in range(2))
-        return dice.choice([f"({left} {dice.choice('+-*/%')} {right})", f"coalesce({left}, {right})", f"if({random_test(dice, 0)}, {left}, {right})",
-                            f"nullif({left}, {right})", f"(- {left})"])  # fmt: skip
+        return dice.choice([f"({left} {dice.choice('+-*/%')} {right})", f"coalesce({left}, {right})", f"(case when {dice.choice(CONDITIONS)} then {left} else {right} end)",
+                            f"nullif({dice.choice('ijnm')}, {dice.choice('ijnm')})", f"(- {left})"])  # fmt: skip
     return dice.choice(["i", "j", "n", "m", "y", "x", "f", "1", "7", "0", "2.5e0", "at.x"])
 
 
