@@ -16,16 +16,18 @@ FROM silver GROUP BY gamer_id ORDER BY gamer_id
 
 _SESSIONS = """
 WITH events AS (
-  SELECT gamer_id, score, event_timestamp AS at, at > 2000 + lag(at) OVER (PARTITION BY gamer_id ORDER BY at) IS NOT FALSE AS begins FROM silver
+  SELECT gamer_id, score, event_timestamp AS ms,
+         (event_timestamp > 2000 + lag(event_timestamp) OVER (PARTITION BY gamer_id ORDER BY event_timestamp)) IS NOT FALSE AS begins
+  FROM silver
 ), numbered AS (
-  SELECT *, sum(begins::INT) OVER (PARTITION BY gamer_id ORDER BY at ROWS UNBOUNDED PRECEDING) AS session FROM events
+  SELECT *, sum(begins::INT) OVER (PARTITION BY gamer_id ORDER BY ms ROWS UNBOUNDED PRECEDING) AS session FROM events
 )
-SELECT gamer_id, min(at) AS began, max(at) + 2000 AS over, count(*) AS events, max(score) AS best_score
-FROM numbered GROUP BY gamer_id, session HAVING over <= (SELECT max(at) - 10000 FROM events) ORDER BY gamer_id, began
+SELECT gamer_id, min(ms) AS began, max(ms) + 2000 AS ended, count(*) AS events, max(score) AS best_score
+FROM numbered GROUP BY gamer_id, session HAVING max(ms) + 2000 <= (SELECT max(ms) - 10000 FROM events) ORDER BY gamer_id, began
 """
 
 _HELD_SESSIONS = """
-SELECT gamer_id, epoch_ms(window_start) AS began, epoch_ms(window_end) AS over, events, best_score FROM gold ORDER BY gamer_id, began
+SELECT gamer_id, epoch_ms(window_start) AS began, epoch_ms(window_end) AS ended, events, best_score FROM gold ORDER BY gamer_id, began
 """
 
 
