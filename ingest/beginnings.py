@@ -14,7 +14,7 @@ from distributary.ingest.checkpoint.generation import Generation, check_same_top
 from distributary.ingest.commit_log.entries import Standing
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.topics import with_partitions, with_topics
-from distributary.ingest.handover import Heritage
+from distributary.ingest.handover.heritage import Heritage
 from distributary.ingest.kafka.offsets import Offsets, Positions, Stretches, stretches_within
 from distributary.ingest.kafka.source import gone_back, lost
 from distributary.ingest.settings.groups import Route, Source

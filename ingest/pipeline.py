@@ -38,7 +38,7 @@ from distributary.ingest.beginnings import (
 )
 from distributary.ingest.catalog.registering import TableNames
 from distributary.ingest.checkpoint import old_layout
-from distributary.ingest.checkpoint.folder import KEYS, Checkpoint
+from distributary.ingest.checkpoint.folder import KEYS, Checkpoint, checkpoint_at
 from distributary.ingest.checkpoint.generation import (
     Generation,
     World,
@@ -55,7 +55,7 @@ from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners
 from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.evolution.rules import RunRules
-from distributary.ingest.handover import Heritage
+from distributary.ingest.handover.heritage import Heritage
 from distributary.ingest.kafka.offsets import Offsets, Positions, highest
 from distributary.ingest.kafka.offsets import ends as ends_of
 from distributary.ingest.kafka.records import record_headers
@@ -82,8 +82,6 @@ from distributary.ingest.source.moments import first_offsets, last_offsets
 from distributary.ingest.spark.workers import require_workers
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
-from distributary.ingest.storage.options import StorageOptions
-from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.probe import require_usable
 from distributary.ingest.tables.change import LOG_RETENTION, log_retention
 from distributary.ingest.tables.known import MadeWith, TableBook, folder_of_topics
@@ -104,26 +102,35 @@ class Pipeline:
     rewriter: Rewriter
     names: TableNames | None = None
 
-    def records_waiting(self) -> int:
-        """How many offsets lie between where this run begins and where it ends: the end of the topics, as of now, unless the settings say."""
+    def records_waiting(self) -> int | None:
+        """How many offsets lie between where this run begins and where it ends: the end of the topics, as of now, unless the settings say; None where that is told bit by bit."""
+        if self.comes_to_an_end and self.channels.ends_by_itself:
+            return None
         return _waiting(self.channels, self.run.log.so_far, self.ends)
 
     @cached_property
     def ends(self) -> Positions | None:
         """The first offset of each partition that this run reads no more, looked up once; None where it reads what comes."""
         ends = last_offsets(self.settings.source.until, self.channels)
-        # What is there now, where no stream of Spark's looks that up.
-        once = ends is None and self.settings.trigger.available_now and not self.topics.streams
-        if not once:
+        # What is there now, where no stream of Spark's looks that up, and the source does not by itself.
+        if ends is not None or not self.comes_to_an_end or self.channels.ends_by_itself:
             return ends
         # What became of what was read is told by who knows what was.
         self.channels.lag(self.run.log.so_far.ends)
         return self.channels.end_offsets()
 
+    @property
+    def comes_to_an_end(self) -> bool:
+        """Whether ranges are read up to an end that this run has, be it known in offsets or not."""
+        once = self.settings.trigger.available_now and not self.topics.streams
+        return once or self.settings.source.until is not None
+
     def next_range(self) -> Offsets:
         """What comes next before the end that this run has, or before the one that there is now; nothing where that is reached."""
         read = complete(self.run.log.so_far.ends, self.channels.partitions())
-        ends = self.channels.end_offsets() if self.ends is None else self.ends
+        ends = self.ends
+        if ends is None:
+            ends = self.channels.ends() if self.channels.ends_by_itself else self.channels.end_offsets()
         return self.topics.next_range(read, ends, self.settings.limits.batch_rows)
 
     def learned(self, offsets: Offsets) -> bool:
@@ -382,11 +389,6 @@ def owners_of(
     me = Owner(settings.name, checkpoint.files.url, generation.id, generation.lineage)
     dead = {*generation.start.dead, *settings.confirm_dead}
     return Owners(heritage.records, me, heritage.log, dead)
-
-
-def checkpoint_at(storage: StorageOptions, log: str) -> Checkpoint:
-    """The checkpoint that has a log."""
-    return Checkpoint(open_files(Place.parse(log), storage))
 
 
 def _begun(

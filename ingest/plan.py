@@ -19,11 +19,13 @@ from distributary.ingest.evolution.planner import Planner, Step, TablePlan
 from distributary.ingest.evolution.rules import rules_of
 from distributary.ingest.evolution.rules_of_tables import RuleInPlan, rules_in_plan
 from distributary.ingest.evolution.watched import WatchedSubject, watched_subjects
-from distributary.ingest.inputs.opening import schemas_there
+from distributary.ingest.inputs.ahead import columns_there, schemas_there
 from distributary.ingest.pins import RecordKey
 from distributary.ingest.routing.read_ahead import ReadExpression, read_ahead
+from distributary.ingest.schemas.from_columns import brought
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
 from distributary.ingest.schemas.mixed import MixedSchemas
+from distributary.ingest.schemas.next_version import WithNext
 from distributary.ingest.schemas.opening import open_registry
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
@@ -90,7 +92,8 @@ def plan(settings: Settings, offer: Offer | None = None) -> Plan:
 
 def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: Offer | None = None) -> Plan:
     """The same where the routing expression is read already; None where there is none, or nobody could read it."""
-    with _sources(settings) as (registry, catalogue):
+    ahead, untold = _ahead(settings)
+    with _sources(settings, ahead) as (registry, catalogue):
         candidate = (
             None
             if offer is None
@@ -117,7 +120,7 @@ def plan_knowing(expression: ReadExpression | None, settings: Settings, offer: O
         schemas = [] if settings.route.by == "record" else list(candidates.columns())
     states, day = book.states(known.tables), settings.sink.columns.kafka_date
     got = rules_in_plan(by_rule, known.tables, states, schemas, day)
-    notices = (*refused, *_landing_nowhere(settings, by_rule, known.tables))
+    notices = (*untold, *refused, *_landing_nowhere(settings, by_rule, known.tables))
     return Plan(settings.name, settings.sink.root, told, tables, notices, got)
 
 
@@ -145,15 +148,35 @@ def _expression(settings: Settings) -> tuple[ReadExpression | None, tuple[str, .
         return None, (f"route.expression is not looked at, nor what changes do to it: {error}",)
 
 
+def _ahead(settings: Settings) -> tuple[WithNext | None, tuple[str, ...]]:
+    """The location of the inferred schema with the version that a run would keep next, of a source that says what its records are made of; None where there is none."""
+    subject = inferred_subject(settings.name, settings.decode)
+    told = None if subject is None or settings.decode.schema_per == "entity" else columns_there(settings)
+    if told is None or subject is None:
+        return None, ()
+    location = location_of(settings.name, settings.decode, settings.storage)
+    # Spark alone reads them, and this needs no Java.
+    hints = settings.decode.schema_hints
+    found = brought(location, subject, settings.decode.model_copy(update={"schema_hints": None}), told)
+    notices: tuple[str, ...] = ()
+    if found is not None:
+        notices = (
+            f"what is read has columns that no version of {subject} has yet: {', '.join(found.columns)}. A run keeps the next one",
+        )
+    if hints is not None:
+        notices = (*notices, "decode.schema_hints are not looked at, nor what they make of columns that come")
+    return (None if found is None else WithNext(location, subject, found.text)), notices
+
+
 @contextmanager
-def _sources(settings: Settings) -> Iterator[tuple[SchemaRegistry, Catalogue | None]]:
+def _sources(settings: Settings, ahead: WithNext | None) -> Iterator[tuple[SchemaRegistry, Catalogue | None]]:
     """The settings' registry, the schemas that the source brings, the location of their inferred schema, or the first and the last; none is written to."""
     if (brought := schemas_there(settings)) is not None:
         yield brought, None
         return
     codec = load_codec(settings.decode.codec)
     if not codec.registered:
-        yield location_of(settings.name, settings.decode, settings.storage), None
+        yield ahead or location_of(settings.name, settings.decode, settings.storage), None
         return
     with open_registry(settings.registry.impatient()) as registry:
         # Glue checks a schema only as it registers it.

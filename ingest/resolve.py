@@ -87,7 +87,7 @@ def _stuck(checkpoint: Checkpoint, root: Files) -> Iterator[StuckTable]:
         skipped = Resolutions(checkpoint).skipped(stuck.batch_id)
         for table in manifest.tables if manifest else ():
             waits = stuck.may_wait(table.folder) and table.folder not in skipped
-            if waits and not is_in(_newest(root, table), stuck.batch_id):
+            if waits and not _has(root, table, stuck.batch_id):
                 yield StuckTable(stuck.batch_id, table.folder, table.rows, stuck.message)
 
 
@@ -308,9 +308,14 @@ def _put_aside(root: Files, folder: str) -> None:
         )
 
 
-def _newest(root: Files, table: TableFiles) -> int | None:
-    """The newest batch in a table; None also where nobody can tell."""
+def _has(root: Files, table: TableFiles, number: int) -> bool:
+    """Whether a batch is in a table, and in what remembers its deletes if it has any."""
+    return all(is_in(_newest(root, table, folder), number) for folder in table.parts)
+
+
+def _newest(root: Files, table: TableFiles, folder: str = "") -> int | None:
+    """The newest batch in a table, or in what remembers its deletes, by that folder; None also where nobody can tell."""
     try:
-        return newest_batch(root.below(table.folder), table.app_id)
+        return newest_batch(root.below(folder or table.folder), table.app_id)
     except (DeltaError, OSError):
         return None

@@ -99,11 +99,14 @@ def schemas_of(
     spark: SparkSession,
     channels: Channels,
     tell: Callable[[Notice], None] = to_log,
+    *,
+    as_kept: bool = False,
 ) -> Iterator[SchemaRegistry]:
     """Where the settings' schemas come from: the registry, the source itself, the location of the one that is inferred, or registry and location.
 
     Where no record names its schema, a location that is empty gets its first version, inferred from what the topics hold
-    now. `tell` is told when the registry's answers come from its cache.
+    now. `tell` is told when the registry's answers come from its cache. With `as_kept` the source is not asked for what it brings: records
+    that were read before need no more than what was kept for them.
     """
     if (brought := channels.schemas()) is not None:
         yield brought
@@ -119,6 +122,9 @@ def schemas_of(
             yield MixedSchemas(known, _location(settings), hints.json())
         return
     location = _location(settings)
+    if as_kept and not isinstance(location, EntitySchemas) and location.latest() is not None:
+        yield location
+        return
     topics = channels.records(spark, settings.name, settings.source, settings.route)
     if (told := channels.columns()) is not None:
         take_columns(location, location.subject, settings.decode, told)

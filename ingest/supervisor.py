@@ -282,7 +282,7 @@ class Supervisor:
                 runner.resume()
             self._pass_over_lost(runner)
             self._partitions = self._pipeline.channels.partitions()
-            if self._pipeline.ends is not None:
+            if self._pipeline.comes_to_an_end:
                 self._read_to_the_end(runner)
                 return
             query = self._pipeline.start(self._guarded(runner), spark)

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
+
+from deltalake.exceptions import DeltaError
 
 from distributary.errors import PipelineError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import app_of, read_generation
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import newest_version, transactions_of
+from distributary.ingest.tables.log import newest_version, transactions_in
+from distributary.ingest.tables.transaction import is_of_replay
+from distributary.values import without_logins
 
 # How the application ends by which a pipeline commits to an entity's table.
 _EVENTS = "/events"
+
+# What a table that nobody can open is met by. One whose log does not go back far enough is told by itself.
+_UNREADABLE = (DeltaError, OSError, ValueError, LookupError, TypeError, AttributeError)
+
+_MOST_TOLD = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +40,7 @@ class TableVersion:
     table    its folder under `sink.root`
     url      where it is, as Spark and delta-rs take it
     version  the version to read
-    batch    the newest batch that it had rows in by then; None where those are of an earlier checkpoint
+    batch    the newest batch that it had rows in by then; None where those are of an earlier checkpoint, or all of replays
     waits    how many batches up to then wait for it, where it is parked
     """
 
@@ -49,16 +59,29 @@ class Versions:
     generation  whose batches are counted: a new checkpoint begins a new count
     batch       the batch, which is whole in all of them
     tables      by their folders, in order
+    unreadable  the folders of those that nobody can open just now, and why: of these nothing is known
     """
 
     pipeline: str
     generation: str
     batch: int
     tables: tuple[TableVersion, ...]
+    unreadable: Mapping[str, str] = field(default_factory=dict)
 
     def __getitem__(self, table: str) -> TableVersion:
-        """A table by its folder. Raises KeyError for one that had no row by then."""
+        """A table by its folder. Raises KeyError for one that had no row by then, PipelineError for one that nobody can open."""
+        self.require_readable([table])
         return {one.table: one for one in self.tables}[table]
+
+    def require_readable(self, tables: Iterable[str] | None = None) -> None:
+        """Raises PipelineError, which names them, where some of these tables, or of all, cannot be opened."""
+        asked = self.unreadable if tables is None else self.unreadable.keys() & set(tables)
+        if asked:
+            told = "; ".join(f"table {table} ({self.unreadable[table]})" for table in sorted(asked))
+            raise PipelineError(
+                f"nobody can tell which version belongs to batch {self.batch} of {told}. Have what was done to it taken back, or restore it from a "
+                "copy; the others can be read meanwhile"
+            )
 
 
 def versions_at(settings: Settings, batch: int | None = None) -> Versions:
@@ -71,7 +94,8 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
     batch     a batch as the ledger numbers them (`ledger_batches.batch_id`)
 
     They are found by what commits say, and may be read as long as logs and files last: `sink.log_retention_days` and VACUUM
-    decide. Raises PipelineError where there is no such batch, or a log does not tell of it any more.
+    decide. A table that nobody can open keeps no other from being answered. Raises PipelineError where there is no such batch, or a log does not
+    tell of it any more, and where the ledger itself cannot be read.
 
     >>> versions = distributary.versions_at(settings)
     >>> {one.batch for one in versions.tables} == {versions.batch}
@@ -83,20 +107,49 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
     parked = _parked(Checkpoint(open_files(settings.checkpoint, settings.storage)), generation)
     asked = [*sorted(owners), QUARANTINE_TABLE, CHANGES_TABLE, BATCHES_TABLE]
     with ThreadPoolExecutor(settings.limits.commit_threads) as pool:
-        found = list(pool.map(partial(_as_of, root, generation, at, parked), asked))
-    tables = tuple(one for one in found if one is not None)
-    return Versions(settings.name, generation, at, tables)
+        found = list(pool.map(partial(_or_why_not, root, generation, at, parked), asked))
+    tables = tuple(one for one in found if isinstance(one, TableVersion))
+    unreadable = {table: one for table, one in zip(asked, found, strict=True) if isinstance(one, str)}
+    return Versions(settings.name, generation, at, tables, unreadable)
+
+
+def _or_why_not(
+    root: Files, generation: str, batch: int, parked: Mapping[str, tuple[int, ...]], table: str
+) -> TableVersion | str | None:
+    """A table as of a batch; in words why nobody can open it, None where it had no row by then."""
+    try:
+        return _as_of(root, generation, batch, parked, table)
+    except (ConnectionError, TimeoutError):
+        raise  # the place of all of them
+    except _UNREADABLE as error:
+        return _said(error)
+
+
+def _said(error: Exception) -> str:
+    return without_logins(" ".join(str(error).split()))[:_MOST_TOLD] or type(error).__name__
 
 
 def _whole(root: Files, pipeline: str, generations: set[str], batch: int | None) -> tuple[str, int]:
     """The generation and the number of a batch that the ledger has, which every batch comes to last."""
     place = root.below(BATCHES_TABLE)
+    try:
+        return _told(place, pipeline, generations, batch)
+    except (ConnectionError, TimeoutError):
+        raise
+    except _UNREADABLE as error:
+        raise PipelineError(
+            f"{place.url} cannot be read ({_said(error)}), and without it nobody can tell which batch is whole: have what was done to it taken back, or "
+            "restore it from a copy"
+        ) from error
+
+
+def _told(place: Files, pipeline: str, generations: set[str], batch: int | None) -> tuple[str, int]:
     newest = newest_version(place)
     apps = {app_of(generation, BATCHES_TABLE): generation for generation in generations}
     nearest: int | None = None
     for version in range(-1 if newest is None else newest, -1, -1):
         try:
-            told = transactions_of(place, version)
+            told = _transactions(place, version)
         except FileNotFoundError:
             # What others did since may have outlived it.
             if nearest is None and (found := _in_snapshot(place, apps)) is not None:
@@ -142,9 +195,10 @@ def _as_of(
         return None
     waits = sum(number <= batch for number in parked.get(table, ()))
     app = app_of(generation, table)
+    before_later, replayed = newest, False
     for version in range(newest, -1, -1):
         try:
-            told = transactions_of(place, version)
+            told = _transactions(place, version)
         except FileNotFoundError:
             return _as_now(place, table, app, batch, waits)
         number = told.get(app)
@@ -153,7 +207,11 @@ def _as_of(
         # A shared table has batches of others in between; an entity's has one owner after the other.
         if number is None and app.endswith(_EVENTS) and any(one.endswith(_EVENTS) for one in told):
             return TableVersion(table, place.url, version, None, waits)
-    return None
+        before_later = before_later if number is None else version - 1
+        replayed = replayed or any(map(is_of_replay, told))
+    # All its rows came back from quarantine, or from bronze: no batch's number is theirs, and so none is later.
+    filled = replayed and app.endswith(_EVENTS)
+    return TableVersion(table, place.url, before_later, None, waits) if filled else None
 
 
 def _as_now(place: Files, table: str, app: str, batch: int, waits: int) -> TableVersion | None:
@@ -168,3 +226,11 @@ def _as_now(place: Files, table: str, app: str, batch: int, waits: int) -> Table
     if number is None and not app.endswith(_EVENTS):
         return None
     return TableVersion(table, place.url, handle.version(), number, waits)
+
+
+def _transactions(place: Files, version: int) -> dict[str, int]:
+    """Those of a version. Raises FileNotFoundError where its entry is gone, ValueError where it is none any more: it may have been a batch's."""
+    content = place.read(entry_path(version)).strip()
+    if not (content.startswith(b"{") and content.endswith(b"}")):
+        raise ValueError(f"version {version} of its log was emptied, cut off or edited")
+    return transactions_in(content)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.codecs.avro.decode.ends import MOST_EMPTY, RecordEnds
-from distributary.codecs.containers.base import Container, Damaged, Gap, Named, Part
+from distributary.codecs.containers.base import Damaged, Gap, Named, Naming, Part
 from distributary.codecs.containers.compression import CODECS, LARGEST, Decompress
 from distributary.codecs.wire.binary_rows import Longs
 from distributary.errors import BadSchema
@@ -47,11 +47,10 @@ _ASTRAY = "a block does not end where it says that it does, up to the next one t
 _UNEVEN = "a block's bytes are not the records that it says it has"
 
 
-class AvroFiles(Container):
+class AvroFiles(Naming):
     """Avro object containers. Their schemas are Avro's, and each record names its file's."""
 
     decoded_as = "avro"
-    registered = True
 
     def schema(self, file: Any) -> str:
         """The schema that a file was written with. Raises Damaged."""

@@ -47,15 +47,12 @@ Named: TypeAlias = Callable[[str], Guid]
 
 
 class Container(ABC):
-    """One kind of files.
+    """One kind of files: either `Naming` or `Merging`.
 
     decoded_as  the codec that decodes its records, by name
-    registered  whether each record names its file's schema, as if a registry had it; else its rows are JSON, and the schemas of
-                the files that come next are made one
     """
 
     decoded_as: str
-    registered: bool
 
     @abstractmethod
     def schema(self, file: Any) -> str:
@@ -65,9 +62,17 @@ class Container(ABC):
     def rows(self, file: Any, named: Named) -> Iterator[Part]:
         """The records of an open file. Raises Damaged behind the last one that can be read."""
 
+
+class Naming(Container):
+    """A kind of files whose records name the schema that their file was written with, as if a registry had it."""
+
+
+class Merging(Container):
+    """A kind of files whose records are JSON and name no schema: those of the files that come next are made one."""
+
+    @abstractmethod
     def merged(self, schemas: Sequence[str]) -> str:
-        """One schema that takes the records of each of these; only where records name none."""
-        raise NotImplementedError
+        """One schema that takes the records of each of these."""
 
 
 def load_container(format: str) -> Container | None:  # noqa: A002 - as the settings call it

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as kinds
 
-from distributary.codecs.containers.base import Container, Damaged, Gap, Named, Part, is_of_the_place
+from distributary.codecs.containers.base import Damaged, Gap, Merging, Named, Part, is_of_the_place
 from distributary.codecs.json.inference import merged_fields
 from distributary.codecs.types.fit import is_list
 from distributary.codecs.types.spark_struct import MICROSECONDS, arrow_schema, list_of, struct_json
@@ -39,11 +39,10 @@ _LARGEST_PRECISION = 38
 _ERRORS = (OSError, ValueError, TypeError, KeyError, IndexError, NotImplementedError)
 
 
-class ParquetFiles(Container):
+class ParquetFiles(Merging):
     """Parquet files. Their rows become JSON, and their schemas types of Spark's."""
 
     decoded_as = "json"
-    registered = False
 
     def schema(self, file: Any) -> str:
         """The columns that a file's rows bring, as a StructType's JSON. Raises Damaged."""

@@ -16,7 +16,7 @@ from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, app_of
 from distributary.ingest.checkpoint.manifest import Manifest, Merging, TableFiles, role_of
-from distributary.ingest.checkpoint.put_back import Given
+from distributary.ingest.checkpoint.put_back import Given, PutBack
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.commit_log.entries import Batch
@@ -34,7 +34,6 @@ from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.mending import mend
 from distributary.ingest.tables.transaction import (
     BATCH,
-    FORGETS,
     GENERATION,
     LINEAGE,
     OFFSETS,
@@ -105,6 +104,11 @@ class Finisher:
     ) -> None:
         self._columns, self._tables, self._native, self._lineage = columns, tables, native, lineage
         self._resolutions, self._stuck = Resolutions(checkpoint), StuckCommits(checkpoint)
+
+    @property
+    def remote(self) -> bool:
+        """Whether the tables are in a store, which may not answer for a while."""
+        return self._tables.root.remote
 
     def reached(self, generation: Generation) -> int | None:
         """The newest batch that all its tables have, as the ledger says, which is committed last.
@@ -199,41 +203,24 @@ class Finisher:
             found = list(folders)
             return {folder for folder, lost in zip(found, pool.map(mended, found), strict=True) if lost}
 
-    def lacks(
-        self, manifest: Manifest, newest: Mapping[str, int | None], mended: Container[str]
-    ) -> list[str]:
-        """The tables that do not have a batch which the ledger has, by the newest one of each.
+    def given(self, log: CommitLog) -> Given:
+        """What the log says that tables were given, for whoever holds them against that."""
+        return Given(log, self._resolutions, self._tables)
 
-        One that has none of the pipeline's is another one by now, unless it was mended; one that forgets says nothing.
+    def was_put_back(self, last: int, found: PutBack, lacking: Container[str]) -> CommitImpossible:
+        """The error for tables that were, noted for `distributary resolve` to decide about the newest batch that they lack.
+
+        That is `last` for those that are `lacking` the newest batch of all as well, which are named first then.
         """
-        skipped = self._resolutions.skipped(manifest.batch_id)
-        behind = [
-            table.folder
-            for table in manifest.tables
-            if table.folder in newest and table.folder not in skipped
-            if table.folder in mended or newest[table.folder] is not None
-            if not is_in(newest[table.folder], manifest.batch_id)
-        ]
-        states = self._tables.states(behind)
-        return [folder for folder, state in states.items() if FORGETS not in state.properties]
-
-    def put_back(
-        self, log: CommitLog, last: Batch, newest: Mapping[str, int | None], lacking: Container[str]
-    ) -> tuple[int, Mapping[str, int]] | None:
-        """A batch from before the newest that tables lack, and which one each of these has instead; see `checkpoint/put_back.py`."""
-        given = Given(log, self._resolutions, self._tables)
-        return given.lacked(last, newest, lacking)
-
-    def was_put_back(self, lacked: int, number: int, behind: Mapping[str, int]) -> CommitImpossible:
-        """The error for what `put_back` tells, noted for `distributary resolve` to decide about the newest batch that they lack."""
-        folder, newest = next(iter(behind.items()))
+        first = [folder for folder in found.newest if folder in lacking]
+        named = first or list(found.newest)
         error = CommitImpossible(
-            f"table {self._tables.place(folder)} has batch {newest} as its newest one, and batch {number} was in it, too: it was put back from an "
-            "older copy, or a disk lost what it had. Restore the newest copy of it; or let `distributary resolve` go on without those batches "
-            "(--skip), and see with `distributary verify` what it lacks",
-            tuple(behind),
+            f"table {self._tables.place(named[0])} has batch {found.newest[named[0]]} as its newest one, and batch {found.number} was in it, too: it "
+            "was put back from an older copy, or a disk lost what it had. Restore the newest copy of it; or let `distributary resolve` go on without "
+            "those batches (--skip), and see with `distributary verify` what it lacks",
+            tuple(dict.fromkeys(found.tables[folder] for folder in named)),
         )
-        self._stuck.write(lacked, error)
+        self._stuck.write(last if first else found.number, error)
         return error
 
     def is_overwritten(self, manifest: Manifest) -> bool:

@@ -182,7 +182,7 @@ class RunsParkedTables:
             batch = log.entry(number)
             if not isinstance(batch, Batch):
                 break
-            for folder in folders_of(batch, log).intersection(folders):
+            for folder in folders_of(batch, log).keys() & set(folders):
                 found.setdefault(folder, number)
             number = batch.so_far.last
         return found

@@ -59,6 +59,18 @@ class Settled:
         return sorted(self.report.files.kept.keys() - {ALREADY})
 
 
+class Spread:
+    """Where rows go, which nobody knows before they are read: each task has a file for each of these."""
+
+    def __init__(self) -> None:
+        self.places = 0
+
+    def note(self, report: TaskReport) -> None:
+        """Take note of a pass. What one had is forgotten slowly, as the pass behind it may be one over a few records that waited."""
+        found = {(one.file.table, one.file.partition) for one in report.files.written}
+        self.places = max(len(found), self.places // 2)
+
+
 @dataclass(frozen=True, slots=True)
 class Workers:
     """Spark's workers.
@@ -68,6 +80,7 @@ class Workers:
     arrow_rows  how many rows a worker is given at once
     most_files  where more may come, the rows of a table are brought together before they are written
     portions    who bounds the bytes that they are given at once
+    spread      over how many tables, and partitions of them, batches were lately
     """
 
     slots: int
@@ -75,9 +88,11 @@ class Workers:
     arrow_rows: int
     most_files: int = 2_000
     portions: Portions = field(init=False)
+    spread: Spread = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "portions", Portions(self.arrow_rows))
+        object.__setattr__(self, "spread", Spread())
 
     def prepare(self, session: SparkSession) -> None:
         """The query's own session, so that the settings hold in one that a caller brought, and nowhere else in it."""
@@ -93,7 +108,7 @@ class Workers:
         None where that is not to be tried; a report that says `large` where there were others.
         """
         # Elsewhere what Spark is to bound is more than the records.
-        if pins.rules.decoding.engine == "spark" or self._ships(pins):
+        if pins.rules.decoding.engine == "spark" or self.ships(pins):
             return None
         largest = self.portions.largest(records.sparkSession)
         if largest is None:
@@ -104,8 +119,9 @@ class Workers:
             self.portions.met_large()
         return report
 
-    def _ships(self, pins: Pins) -> bool:
-        return len(pins.tables.known) * self.slots > self.most_files
+    def ships(self, pins: Pins) -> bool:
+        """Whether the rows of a table are brought together before they are written."""
+        return max(len(pins.tables.known), self.spread.places) * self.slots > self.most_files
 
     def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
         """One Spark job over records, as many tasks as there are slots: each writes few, large files."""
@@ -113,7 +129,7 @@ class Workers:
         by_spark = pins.rules.decoding.engine == "spark"
         if by_spark:
             records = spark_decoded(records, pins)
-        if self._ships(pins):
+        if self.ships(pins):
             shipped = records.mapInArrow(demultiplex(pins, ships=True), SHIPPED_DDL)
             frame = shipped.repartition(self.slots, "folder").mapInArrow(gather(pins), REPORT_DDL)
         else:
@@ -121,6 +137,7 @@ class Workers:
         session = todo.sparkSession
         rows = of_any_columns(session, self.arrow_rows, frame.collect) if by_spark else frame.collect()
         report = total(bytes(row.report) for row in rows)
+        self.spread.note(report)
         # Whoever lost against a copy of himself is asked for no report.
         speculates = session.conf.get("spark.speculation", "false") == "true"
         report.retried = report.retried or speculates

@@ -25,7 +25,7 @@ from distributary.ingest.columns.safe_names import BATCHES_TABLE, OUR_NAMES, RES
 from distributary.ingest.commit_log.entries import Batch, Rewritten
 from distributary.ingest.commit_log.writing import Writer, written
 from distributary.ingest.kafka.offsets import Offsets
-from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.merge.rule import memory_folder, with_memories
 from distributary.ingest.source.contract import Reading
 from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.tables.commit import OF_ONE_TABLE, is_for_all
@@ -106,8 +106,8 @@ class BatchRunner:
             # What is parked is held against the log where what waits for it is brought in.
             asked = {*RESERVED_TABLES, *self._last.keeping, *self._last.entities.values()}
             asked -= run.parked.folders
-            newest = self._require_not_ahead(asked - {BATCHES_TABLE})
-            lacking = self.finisher.lacks(self._last, newest, mended)
+            newest = self._require_not_ahead((asked | self._remembering(asked)) - {BATCHES_TABLE})
+            lacking = self.finisher.given(run.checkpoint.log).lacks(self._last, newest, mended)
             self._require_not_put_back(batch, newest, lacking)
         if self._last is not None and batch is not None and self._log.settled < batch.number:
             if batch.number != reached:
@@ -229,13 +229,18 @@ class BatchRunner:
     ) -> None:
         """Raises CommitImpossible for a table that lacks a batch which was in it: what comes would hide that."""
         run = self.attempts.run
-        found = None if last is None else self.finisher.put_back(run.checkpoint.log, last, newest, lacking)
-        if last is None or found is None:
-            return
-        run.log.confirm()
-        number, behind = found
-        first = {folder: one for folder, one in behind.items() if folder in lacking}
-        raise self.finisher.was_put_back(last.number if first else number, number, first or behind)
+        given = self.finisher.given(run.checkpoint.log)
+        found = None if last is None else given.lacked(last, newest, lacking)
+        if last is not None and found is not None:
+            run.log.confirm()
+            raise self.finisher.was_put_back(last.number, found, lacking)
+
+    def _remembering(self, tables: Collection[str]) -> frozenset[str]:
+        """What remembers deletes of these tables, and is there."""
+        run = self.attempts.run
+        if not run.rules.workers.tables.remembers:
+            return frozenset()
+        return with_memories(tables).intersection(run.root.folders())
 
     def _require_not_behind(self, last: Batch, reached: int | None) -> None:
         """Every batch but the newest is in all its tables, or the next one would not have been decided."""

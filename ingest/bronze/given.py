@@ -39,7 +39,7 @@ class Bronze(Group):
         return AsTheyCame({topic: folder_of(self.table, topic) for topic in topics}, headers=True)
 
     def wrong_for(
-        self, topics: Sequence[str], erased: Sequence[str], no_entity: str | None
+        self, topics: Sequence[str], erased: Sequence[object], no_entity: str | None
     ) -> Iterator[Wrong]:
         """What does not go with the rest of the settings.
 

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 
+from distributary.errors import PipelineError
 from distributary.ingest.bronze.rule import KEEPS_PROPERTY
 from distributary.ingest.checkpoint.generation import Start, app_of
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
@@ -47,6 +48,7 @@ from distributary.ingest.tables.ledger import batches_of
 from distributary.ingest.tables.log import commit_of, tables_under
 from distributary.ingest.tables.state import table_folder
 from distributary.ingest.tables.transaction import BATCH, GENERATION, LINEAGE, OFFSETS, told_by
+from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
 
@@ -72,15 +74,26 @@ class EarlierCommit:
     at: int
 
 
-def earlier_commits(root: At, passing: Container[str] = ()) -> list[EarlierCommit]:
+def earlier_commits(
+    root: At, passing: Container[str] = (), may_fail: Container[str] = ()
+) -> list[EarlierCommit]:
     """The commits of ours in each table under the root, newest first, as far as they are looked at; none of those passed by.
 
-    Of those of batches that the ledger has only the newest of each generation: the others tell nothing more, and are thousands a table.
+    Of those of batches that the ledger has only the newest of each generation: the others tell nothing more, and are thousands a table. Raises
+    PipelineError for a table that cannot be read, unless it `may_fail`, as that of another pipeline may, and is passed by then.
     """
     files = files_at(root)
     wanted = [table for table in tables_under(files) if table not in passing]
     done = _done(files)
-    return [commit for table in wanted for commit in _telling(files, table, done)]
+    found = list[EarlierCommit]()
+    for table in wanted:
+        try:
+            found += _telling(files, table, done)
+        except PipelineError as error:
+            if table not in may_fail:
+                raise
+            _log.warning("%s", error)
+    return found
 
 
 def untold(root: At, commits: Sequence[EarlierCommit], newest: Mapping[str, tuple[str, int]]) -> list[str]:
@@ -377,11 +390,21 @@ def _telling(root: Files, table: str, done: Container[tuple[str, int]]) -> Itera
 
 
 def _history(table: Files) -> Sequence[Mapping[str, Any]]:
+    """Raises PipelineError where nobody can tell, and OSError while a store does not answer."""
     try:
-        # Below a folder with a # or a ? in its name delta-rs reads a table, and yet tells of no commit.
-        return opened(table).history(_COMMITS_LOOKED_AT) or _history_on_disk(table)
-    except DeltaError:
-        return _history_on_disk(table)
+        try:
+            # Below a folder with a # or a ? in its name delta-rs reads a table, and yet tells of no commit.
+            return opened(table).history(_COMMITS_LOOKED_AT) or _history_on_disk(table)
+        except DeltaError:
+            return _history_on_disk(table)
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        # Of a store that does not answer it says nothing: the start is to be tried again.
+        if table.remote and isinstance(error, OSError):
+            raise
+        raise PipelineError(
+            f"table {table} cannot be read ({without_logins(str(error))}), and without its log nobody can tell which records it has: have what was "
+            "done to it taken back, or restore it from a copy; or move its folder away, and what it had is gone with it"
+        ) from error
 
 
 def _history_on_disk(files: Files) -> list[Mapping[str, Any]]:

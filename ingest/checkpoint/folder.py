@@ -8,7 +8,9 @@ from pathlib import Path
 from distributary.files import make_folder
 from distributary.ingest.commit_log.reading import CLOSED, ENTRIES, CommitLog
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import At, files_at
+from distributary.ingest.storage.opening import At, files_at, open_files
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.probe import require_usable
 
 # Where in a checkpoint each kind of our files is: changes of tables, written before they are made; every schema ever used;
@@ -64,3 +66,8 @@ class Checkpoint:
         """How many leftovers of killed writers were removed; only for the holder of the lease."""
         folders = ("", ENTRIES, CLOSED, CHANGES, PINS, f"{PINS}/{KEYS}", STUCK, RESOLUTIONS, LEASE)
         return sum(map(self.files.sweep, folders))
+
+
+def checkpoint_at(storage: StorageOptions, log: str) -> Checkpoint:
+    """The checkpoint that has a log."""
+    return Checkpoint(open_files(Place.parse(log), storage))

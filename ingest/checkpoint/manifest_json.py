@@ -30,9 +30,9 @@ from distributary.registry.base import schema_ref
 # columns that their schema does not have, and would pass over deletes. Those that read up to `DELETED` would put files into no partition,
 # those that read up to `PARTITIONED` such of rows that take the place of others, and those that read up to `MOVED` would have rows take the
 # place of others that are to stay. Those that read up to `KEPT` would write files again with what a rule keeps from its tables,
-# those that read up to `SHAPED` with records that do not meet what their table expects, and those that read up to `EXPECTING` know no
-# table of records as they came.
-ADDED, WHOLE, DELETED, PARTITIONED, MOVED, KEPT, SHAPED, EXPECTING, FORMAT = 1, 2, 3, 4, 5, 6, 7, 8, 9
+# those that read up to `SHAPED` with records that do not meet what their table expects, those that read up to `EXPECTING` know no
+# table of records as they came, and those that read up to `AS_THEY_CAME` would write files again with records that were erased by their keys.
+ADDED, WHOLE, DELETED, PARTITIONED, MOVED, KEPT, SHAPED, EXPECTING, AS_THEY_CAME, FORMAT = range(1, 11)
 
 # Per table's folder, files that take the place of lost ones.
 RewrittenFiles = Mapping[str, tuple[DataFile, ...]]
@@ -110,7 +110,12 @@ def of_table(value: Mapping[str, Any], folder: str) -> Manifest:
 
 def _format(tables: Sequence[TableFiles], pins: BatchPins) -> int:
     rules = pins.decisions.get("rules", {})
-    newest = (("bronze", FORMAT), ("expects", EXPECTING), ("columns", SHAPED))
+    newest = (
+        ("erased_keys", FORMAT),
+        ("bronze", AS_THEY_CAME),
+        ("expects", EXPECTING),
+        ("columns", SHAPED),
+    )
     if (found := next((number for name, number in newest if rules.get(name)), None)) is not None:
         return found
     if any(table.merging is not None and table.merging.history is not None for table in tables):

@@ -28,6 +28,7 @@ from distributary.ingest.pins import (
 )
 from distributary.ingest.reshaping.rule import Reshape, Secret
 from distributary.ingest.routing.conditions import ReadCondition
+from distributary.ingest.settings.erased.given import Erased
 from distributary.ingest.settings.groups import Policies
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.rule_book import FitRules, RuleBook, TableSpec
@@ -66,7 +67,7 @@ def to_json(pins: Pins) -> dict[str, Any]:
             **_clusters_to_json(pins.rules.tables),
             **_columns_to_json(pins.rules.tables),
             **_expects_to_json(pins.rules.tables),
-            **({"erased": list(pins.rules.tables.erased)} if pins.rules.tables.erased else {}),
+            **_erased_to_json(pins.rules.tables.erased),
             **({"bronze": dict(pins.rules.tables.kept.by_topic)} if pins.rules.tables.kept else {}),
         },
     }
@@ -114,7 +115,7 @@ def _rules(decided: Mapping[str, Any], now: WorkerRules) -> WorkerRules:
     read = {text: ReadCondition.from_json(tree) for text, tree in then.get("conditions", {}).items()}
     tables = replace(_with_partitions(tables, then.get("partitions")), conditions=read)
     tables = _with_clusters(tables, then.get("clusters"))
-    tables = replace(tables, erased=tuple(then.get("erased", ())))
+    tables = replace(tables, erased=Erased.of(then.get("erased", ()), then.get("erased_keys", ())))
     tables = _with_columns(tables, then.get("columns"), now.tables)
     tables = _with_expects(tables, then.get("expects"))
     policies, by_topic = _policies(then["policies"]), then.get("bronze", {})
@@ -164,6 +165,12 @@ def _conditions_to_json(book: RuleBook) -> dict[str, Any]:
     """What deletes were told by, as workers took it."""
     found = {text: one.to_json() for text, one in book.conditions.items() if isinstance(one, ReadCondition)}
     return {"conditions": found} if found else {}
+
+
+def _erased_to_json(erased: Erased) -> dict[str, Any]:
+    """What was to land nowhere; keys apart, of which a version from before knows nothing."""
+    told = {"erased": erased.conditions, "erased_keys": sorted(erased.by_key)}
+    return {name: found for name, found in told.items() if found}
 
 
 def _partitions_to_json(book: RuleBook) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from distributary.ingest.checkpoint import manifest_json, old_layout
@@ -13,6 +13,7 @@ from distributary.ingest.commit_log.entries import Batch, Rewritten
 from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.commit_log.reading import CommitLog, entry_path
 from distributary.ingest.commit_log.writing import Unsettled
+from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.parquet.data_file import DataFile
 
 
@@ -55,10 +56,15 @@ def manifest_of(batch: Batch, log: CommitLog) -> Manifest:
         return manifest
 
 
-def folders_of(batch: Batch, log: CommitLog) -> frozenset[str]:
-    """The folders of the tables that a batch has something for, which costs little of its manifest. Raises CheckpointMismatch for an entry that was edited."""
+def folders_of(batch: Batch, log: CommitLog) -> Mapping[str, str]:
+    """The folders that a batch has something for, each with that of the table it is of, which costs little of its manifest.
+
+    A table's own, and where the batch has deletes for it that of what remembers them. Raises CheckpointMismatch for an entry that was edited.
+    """
     with undamaged(f"{log.url}/{entry_path(batch.number)}"):
-        return frozenset(table["folder"] for table in batch.decided["tables"])
+        tables = batch.decided["tables"]
+        remembering = {memory_folder(one["folder"]): one["folder"] for one in tables if one.get("deletes")}
+        return {**remembering, **{one["folder"]: one["folder"] for one in tables}}
 
 
 def rewritten_of(entry: Rewritten, log: CommitLog) -> manifest_json.RewrittenFiles:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
+from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import folders_of
 from distributary.ingest.checkpoint.stuck import Resolutions
 from distributary.ingest.commit_log.entries import NONE, Batch
 from distributary.ingest.commit_log.reading import CommitLog
+from distributary.ingest.merge.rule import with_memories
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.transaction import FORGETS, is_in
 
@@ -17,23 +19,56 @@ _MOST_LOOKED_AT = 10
 
 
 @dataclass(frozen=True, slots=True)
+class PutBack:
+    """Tables that lack a batch which was in them, by the folders that lack it: their own, or those of what remembers their deletes.
+
+    number  the batch
+    newest  which one each of these has instead
+    tables  the table that each is of
+    """
+
+    number: int
+    newest: Mapping[str, int]
+    tables: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
-    """What a log says that tables were given, but for what somebody let them go without."""
+    """What a log says that tables were given, but for what somebody let them go without. What remembers their deletes is a table as they are."""
 
     log: CommitLog
     resolutions: Resolutions
     tables: TableBook
 
+    def lacks(
+        self, manifest: Manifest, newest: Mapping[str, int | None], mended: Container[str] = ()
+    ) -> list[str]:
+        """The folders that do not have a batch which the ledger has, by the newest one of each.
+
+        One that has none of the pipeline's is another one by now, unless it was mended; one that forgets says nothing.
+        """
+        skipped = self.resolutions.skipped(manifest.batch_id)
+        behind = [
+            folder
+            for table in manifest.tables
+            if table.folder not in skipped
+            for folder in table.parts
+            if folder in newest and (folder in mended or newest[folder] is not None)
+            if not is_in(newest[folder], manifest.batch_id)
+        ]
+        states = self.tables.states(behind)
+        return [folder for folder, state in states.items() if FORGETS not in state.properties]
+
     def lacked(
         self, last: Batch, newest: Mapping[str, int | None], lacking: Container[str]
-    ) -> tuple[int, Mapping[str, int]] | None:
-        """A batch from before the newest that tables lack, and which one each of these has instead: all of those were in their tables.
+    ) -> PutBack | None:
+        """What lacks a batch from before the newest one: all of those were in their tables.
 
-        By the `newest` batch of each table, those among them that are `lacking` the newest of all. What was given to a table that forgets, or
+        By the `newest` batch of each folder, those among them that are `lacking` the newest of all. What was given to a table that forgets, or
         was made anew since, nobody asks it for.
         """
         # What came before a batch that somebody let a table go without is nobody's question any more.
-        passed = self.resolutions.skipped(last.number)
+        passed = with_memories(self.resolutions.skipped(last.number))
         wanted = {
             folder: one
             for folder, one in newest.items()
@@ -46,11 +81,14 @@ class Given:
             batch, looked_at = self.log.entry(so_far.last), looked_at + 1
             if not isinstance(batch, Batch):
                 return None  # another run goes on by now, and has closed it
-            so_far, given = batch.so_far, folders_of(batch, self.log).intersection(wanted) - {*batch.waits}
-            asked = given - self.resolutions.skipped(batch.number) if given else given
+            so_far, tables = batch.so_far, folders_of(batch, self.log)
+            given = (tables.keys() & wanted.keys()) - with_memories(batch.waits)
+            asked = given - with_memories(self.resolutions.skipped(batch.number)) if given else given
             behind = [folder for folder in asked if not is_in(wanted[folder], batch.number)]
             states = self.tables.states(sorted(behind))
             if told := [folder for folder in states if FORGETS not in states[folder].properties]:
-                return batch.number, {folder: wanted[folder] for folder in told}
+                return PutBack(
+                    batch.number, {one: wanted[one] for one in told}, {one: tables[one] for one in told}
+                )
             wanted = {folder: one for folder, one in wanted.items() if folder not in given}
         return None

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
 from pyspark.sql import DataFrame, SparkSession
 
-from distributary.codecs.containers.base import load_container
+from distributary.codecs.containers.base import Merging, Naming, load_container
 from distributary.errors import PipelineError
 from distributary.ingest.inputs.by_ranges import ByRanges
+from distributary.ingest.inputs.one_topic import OneTopic
+from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.landing.archiving import move
 from distributary.ingest.landing.looking import Looking
@@ -26,31 +27,28 @@ from distributary.ingest.landing.numbers import (
     number_of,
     row_of,
 )
-from distributary.ingest.landing.reading import Landing, records, schema_of
+from distributary.ingest.landing.reading import Landing, records, schema_if_readable, schema_of
 from distributary.ingest.landing.register import Register
-from distributary.ingest.landing.wanted import newest
-from distributary.ingest.landing.written_with import WrittenWith
+from distributary.ingest.landing.told import shown
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.settings.source.landing import FilesSource
-from distributary.ingest.source.contract import Channels, Tell
+from distributary.ingest.source.contract import Channels
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
-from distributary.ingest.storage.probe import was_silent
 from distributary.registry.base import SchemaRegistry
 
-_FOLDER = ".distributary/landed"
+REGISTERS = ".distributary/landed"
+"""Where the registers of files are, below the folder of tables."""
 
 _THREADS_IN_STORES = 16
 
 # Of files that a sample is taken from, beyond the first of them.
 _SAMPLE_BYTES = 64 << 20
 
-_MOST_TOLD = 3
-
-# Of files that are only looked into for their schemas, the newest ones.
-_LOOKED_INTO = 100
+LOOKED_INTO = 100
+"""Of files that are only looked into for their schemas, how many of the newest ones."""
 
 _LOOKED_THROUGH = 10_000
 
@@ -92,27 +90,11 @@ class FileRecords(ByRanges):
         records(self.spark, self.folder.landing, []).write.format("noop").mode("overwrite").save()
 
 
-@dataclass(frozen=True, slots=True)
-class Waits:
-    """How an outage of the store that files land in is waited for.
-
-    told  who is told of it; where nobody is, a look at the folder does not wait
-    stop  ends the wait
-    """
-
-    told: Tell | None = None
-    stop: threading.Event = field(default_factory=threading.Event)
-
-    def tell(self, why: str, seconds: float) -> None:
-        """Tell of an outage, and for how long nobody asks again."""
-        if self.told is not None:
-            self.told(why, seconds)
-
-
-class LandingFolder:
+class LandingFolder(OneTopic):
     """A folder that files land in, and the register of it beside the tables."""
 
     holder = "the register of files"
+    ends_by_itself = False
 
     def __init__(  # noqa: PLR0913 - one value each of what a folder is opened with
         self,
@@ -127,7 +109,7 @@ class LandingFolder:
         """Raises CheckpointMismatch for a register that is another folder's, or another pipeline's, OSError where neither place answers."""
         self._waits = waits or Waits()
         self.topic = chosen.topic
-        place = root.below(f"{_FOLDER}/{self.topic}")
+        place = root.below(f"{REGISTERS}/{self.topic}")
         self.landing = Landing(folder, self.topic, chosen.format, place, skips_gone)
         self._chosen, self._folder = chosen, folder
         self._register, self._root = Register(place, str(chosen.path)), root
@@ -138,6 +120,8 @@ class LandingFolder:
         self._given: int | None = None
         # Where the newest batch begins, and before which no batch may have to be written again.
         self._begun, self._done = 0, 0
+        # With which number the batch began that was asked for last; nobody knows yet what the run before failed at.
+        self._asked: int | None = None
         # Before which this run has nothing to move any more of what it read itself.
         self._moved: int | None = None
         self._archive: Files | None = None
@@ -157,19 +141,7 @@ class LandingFolder:
 
     def was_away(self) -> bool:
         """Wait until the store answers that files land in; whether it did not at once."""
-        return was_silent(self._folder, self._waits.tell, self._waits.stop)
-
-    def names(self) -> tuple[str, ...]:
-        """What the files are called together."""
-        return (self.topic,)
-
-    def look(self) -> bool:
-        """There is one topic for ever."""
-        return False
-
-    def is_found(self, topic: str) -> bool:
-        """It is read by its name."""
-        return False
+        return self._waits.were_silent([self._folder])
 
     def partitions(self) -> dict[str, Sequence[int]]:
         """One."""
@@ -179,20 +151,13 @@ class LandingFolder:
         """The first file's: what is gone of files is told when its turn comes."""
         return {self.topic: {0: 0}}
 
-    def beginning(self) -> Positions:
-        """The first file's."""
-        return self.earliest_offsets()
-
     def end_offsets(self) -> Positions:
         """Where the newest file ends, after a look at the folder. Raises what a look raises, and Stopped where the run is to end while it waits."""
-        while True:
-            try:
-                self._looking.look(self._given)
-                return self._ends()
-            except ConnectionError:
-                # Asked once more where it was away; else that is another place's, or over at once, and an error as others are.
-                if not self._waits.told or not self.was_away():
-                    raise
+        return self._waits.answer(self._looked, [self._folder])
+
+    def _looked(self) -> Positions:
+        self._looking.look(self._given)
+        return self._ends()
 
     def ends(self) -> Positions:
         """Where the newest file ends that is registered."""
@@ -218,27 +183,27 @@ class LandingFolder:
     def columns(self, ends: Positions | None = None) -> str | None:
         """What the files of the next batch bring, or now the newest ones, where they say that and no record does by itself."""
         container = load_container(self.landing.format)
-        if container is None or container.registered:
+        if not isinstance(container, Merging):
             return None
         end = number_of((self.end_offsets() if ends is None else ends).get(self.topic, {}).get(0, 0))
-        numbers = range(self._begun if ends is not None else max(0, end - _LOOKED_INTO), end)
+        numbers = range(self._begun if ends is not None else max(0, end - LOOKED_INTO), end)
         if self._told is None or self._told[0] != numbers:
-            self._told = numbers, container.merged(self._schemas(numbers))
+            of = schema_of if ends is not None else schema_if_readable
+            self._told = numbers, container.merged(self._schemas(numbers, of))
         return self._told[1]
 
     def schemas(self) -> SchemaRegistry | None:
         """Those that files were written with, where each record names its own file's."""
-        container = load_container(self.landing.format)
-        return self.landing.schemas() if container is not None and container.registered else None
+        return self.landing.schemas() if isinstance(load_container(self.landing.format), Naming) else None
 
-    def _schemas(self, numbers: range) -> list[str]:
+    def _schemas(self, numbers: range, of: Callable[[Landing, Landed], str | None]) -> list[str]:
         files = [
             file
             for file in self.files_in(first_offset(numbers.start), first_offset(numbers.stop))
             if file.kind == "new"
         ]
         with ThreadPoolExecutor(_THREADS_IN_STORES if self._folder.remote else 1) as pool:
-            found = pool.map(partial(schema_of, self.landing), files)
+            found = pool.map(partial(of, self.landing), files)
             return list(dict.fromkeys(one for one in found if one is not None))
 
     def records(
@@ -272,7 +237,10 @@ class LandingFolder:
         held = list(accumulate(file.size for file in files))
         # The first one in any case.
         within = max(1, bisect_right(held, self._chosen.max_bytes_a_batch))
-        end = self._there(files[:within], min(end, first + within))
+        # One that is asked for once more did not come about.
+        refused = files[:within] if self._asked in (None, first) else []
+        self._asked = first
+        end = self._there(files[:within], min(end, first + within), refused)
         self._was_given(end)
         return end
 
@@ -300,8 +268,11 @@ class LandingFolder:
             if taken and file.modified <= oldest:
                 yield file.number, Info(file.path, file.size, file.tag, file.modified)
 
-    def _there(self, files: Sequence[Landed], end: int) -> int:
-        """Where a batch ends whose files are looked at once more: those that changed are registered anew, those that are being written to wait."""
+    def _there(self, files: Sequence[Landed], end: int, doubtful: Sequence[Landed]) -> int:
+        """Where a batch ends whose files are looked at once more: those that changed are registered anew, those that are being written to wait.
+
+        So do those that cannot be read, of the doubtful ones and of those that could not be before.
+        """
         changed = self._changed(files)
         if changed:
             self._looking.look(self._given, {file.number for file in changed})
@@ -309,9 +280,8 @@ class LandingFolder:
         infos = {file.number: self._folder.info(file.path) for file in changed}
         gone = [file.path for file in changed if infos[file.number] is None]
         if gone and not self.landing.skips_gone:
-            shown = ", ".join(gone[:_MOST_TOLD]) + (", ..." if len(gone) > _MOST_TOLD else "")
             raise FilesGone(
-                f"{len(gone)} files of {self._folder} went away before they were read: {shown}. Put them back; or write source.on_data_loss: "
+                f"{len(gone)} files of {self._folder} went away before they were read: {shown(gone)}. Put them back; or write source.on_data_loss: "
                 "record, then a record in quarantine names each, and what comes next is read"
             )
         # One that will not be taken, such as one that was emptied, is not waited for.
@@ -320,9 +290,23 @@ class LandingFolder:
             for file in changed
             if (info := infos[file.number]) is not None and self._looking.is_settling(info)
         ]
+        apart = {file.number: file for file in [*waits, *self._unreadable(files, doubtful)]}
+        waits = [apart[number] for number in sorted(apart)]
         if not waits or (self._holds_up(waits, files) and self._looking.postpone(waits)):
             return end
         return waits[0].number
+
+    def _unreadable(self, files: Sequence[Landed], doubtful: Sequence[Landed]) -> list[Landed]:
+        """Those that are there as they were registered, and cannot be read."""
+        known = {file.number for file in doubtful}
+        tried = [
+            file
+            for file in files
+            if (file.number in known or file.path in self._looking.refused.paths)
+            and file.kind == "new"
+            and file.number not in self._register.replaced
+        ]
+        return self._looking.unreadable(tried)
 
     def _holds_up(self, waits: Sequence[Landed], files: Sequence[Landed]) -> bool:
         """Whether others of a batch could be read that come behind those that wait: they may wait for long."""
@@ -372,18 +356,3 @@ def open_landing(  # noqa: PLR0913 - one value each of what a folder is opened w
     if archives and chosen.archive_to is not None:
         found.archives_to(open_files(chosen.archive_to, storage))
     yield found
-
-
-def schemas_of_files(chosen: FilesSource, root: Files, storage: StorageOptions) -> WrittenWith | None:
-    """The schemas that are kept of such files, and those of the newest ones that are there; None where records name none.
-
-    Nothing is registered and nothing written.
-    """
-    container = load_container(chosen.format)
-    if container is None or not container.registered:
-        return None
-    folder = open_files(chosen.path, storage)
-    landing = Landing(folder, chosen.topic, chosen.format, root.below(f"{_FOLDER}/{chosen.topic}"))
-    found = (schema_of(landing, one) for one in newest(folder, chosen, _LOOKED_INTO))
-    ahead = tuple(dict.fromkeys(one for one in found if one is not None))
-    return WrittenWith(landing.register, f"{chosen.topic}-value", ahead)

@@ -54,6 +54,7 @@ class Kafka(KafkaCluster):
     """A cluster's topics."""
 
     holder = "Kafka"
+    ends_by_itself = False
 
     def beginning(self) -> Positions:
         """The first record of each partition that is there: retention is no secret to who reads topics."""

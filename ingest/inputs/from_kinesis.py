@@ -7,18 +7,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import BrokerUnavailable
 from distributary.ingest.inputs.by_ranges import ByRanges
+from distributary.ingest.inputs.one_topic import OneTopic
 from distributary.ingest.interruptible import answer_to, until_answered
 from distributary.ingest.kafka.offsets import Offsets, Positions
-from distributary.ingest.kafka.source import require_there
+from distributary.ingest.kafka.source import complete, require_there
 from distributary.ingest.kinesis.kept import Kept
-from distributary.ingest.kinesis.looking import SHARDS_AT_ONCE, Line, Looking
+from distributary.ingest.kinesis.looking import SHARDS_AT_ONCE, Line, Looking, Reach
 from distributary.ingest.kinesis.questions import KinesisClient, Questions, boto3_client
 from distributary.ingest.kinesis.reading import first_since, parts_of, records
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
@@ -57,12 +58,18 @@ class KinesisRecords(ByRanges):
     def next_range(self, read: Positions, ends: Positions, most: int) -> Offsets:
         """What comes next of each shard, at most so many records together; of one that came of others nothing before all of theirs is read.
 
-        Raises CheckpointMismatch where it is gone and that is to stop the run, RecordsGone where it is to be recorded.
+        Of a run that ends by itself more is read of the stream once nothing is left of what was. Raises CheckpointMismatch where it is gone
+        and that is to stop the run, RecordsGone where it is to be recorded.
         """
-        there = self.shards.readable(read, ends, past_lost=self.source.on_data_loss == "record")
-        found = next_range(read, there, most)
-        is_some = any(begin < end for ranges in found.values() for begin, end in ranges.values())
-        return found if is_some else {}
+        further: Positions | None = ends
+        while further is not None:
+            read = complete(read, self.shards.partitions())
+            there = self.shards.readable(read, further, past_lost=self.source.on_data_loss == "record")
+            found = next_range(read, there, most)
+            if any(begin < end for ranges in found.values() for begin, end in ranges.values()):
+                return found
+            further = self.shards.further()
+        return {}
 
     def warm_up(self, channels: Channels) -> None:
         """Have workers started."""
@@ -99,25 +106,30 @@ class Asking:
         return bool(told)
 
 
-class Shards:
+class Shards(OneTopic):
     """The shards of a stream, and what is kept of them beside the tables."""
 
     holder = "Kinesis"
 
     def __init__(self, questions: Questions, place: Files, begins: Begins, asking: Asking) -> None:
-        """`place` is where what is read is kept, of this stream and of others of its name. Raises what questions and places raise."""
+        """`place` is where what is read is kept, of this stream and of others of its name. Nothing is asked yet."""
         self.topic = place.url.rpartition("/")[2]
-        self.whole = False
+        # Whether all that is there is read before a batch begins; and whether the run ends at what is there, which is read as batches take it.
+        self.whole, self.ends_by_itself = False, False
+        self._reach: Reach | None = None
         self._questions, self._asking = questions, asking
-        stream = asking.answer(questions.stream)
-        # One that is made anew has nothing in common with the one before.
-        self._kept = place.below(str(stream.created))
-        self._looking = asking.answer(
-            lambda: Looking(questions, Kept(self._kept), stream, partial(_from, begins), asking.stop)
-        )
+        self._place, self._begins = place, begins
         # Where the newest batch begins, and the one before it; nobody knows before the log was asked.
         self._begun: Positions = {}
         self._done: Positions = {}
+
+    @cached_property
+    def _looking(self) -> Looking:
+        """The stream as it is read. Raises what questions and places raise: who makes rows again of what was kept may do without it."""
+        stream = self._asking.answer(self._questions.stream)
+        # One that is made anew has nothing in common with the one before.
+        kept, begins = Kept(self._place.below(str(stream.created))), partial(_from, self._begins)
+        return self._asking.answer(lambda: Looking(self._questions, kept, stream, begins, self._asking.stop))
 
     def close(self) -> None:
         """End the connections."""
@@ -136,25 +148,9 @@ class Shards:
         """Wait until it answers; whether it did not at once."""
         return self._asking.was_away(self._questions.stream)
 
-    def names(self) -> tuple[str, ...]:
-        """The stream."""
-        return (self.topic,)
-
-    def look(self) -> bool:
-        """There is one stream for ever."""
-        return False
-
-    def is_found(self, topic: str) -> bool:
-        """It is read by its name."""
-        return False
-
     def partitions(self) -> dict[str, Sequence[int]]:
         """The numbers in the names of all shards that were ever read."""
         return {self.topic: sorted(self._looking.lines)}
-
-    def beginning(self) -> Positions:
-        """The first record of each shard that is kept, or comes."""
-        return self.earliest_offsets()
 
     def earliest_offsets(self) -> Positions:
         """The first one that is kept, or comes; behind records that are lost, where those come next."""
@@ -164,6 +160,17 @@ class Shards:
         """Behind what was read of each shard, after a look at them. Raises what a look raises."""
         self._asking.answer(lambda: self._looking.look(whole=self.whole))
         return self.ends()
+
+    def further(self) -> Positions | None:
+        """The same where a run ends by itself, after some more was read of what was there when this was asked first; None where all of it was."""
+        if not self.ends_by_itself:
+            return None
+        if self._reach is None:
+            self._reach = self._asking.answer(self._looking.up_to_now)
+        before, reach = self.ends(), self._reach
+        while self.ends() == before and self._asking.answer(lambda: self._looking.read_on(reach)):
+            continue
+        return None if self.ends() == before else self.ends()
 
     def ends(self) -> Positions:
         """Behind what was read of each shard."""
@@ -207,7 +214,7 @@ class Shards:
             if number in self._looking.lines
             for part in parts_of(self._looking.lines[number].pieces, begin, end)
         ]
-        return records(spark, self._kept, self.topic, parts)
+        return records(spark, self._looking.kept.files, self.topic, parts)
 
     def readable(self, read: Positions, ends: Positions, *, past_lost: bool) -> Positions:
         """Up to where each shard may be read now: before what is lost, and nothing of one whose parents are not read to their ends.
@@ -245,7 +252,7 @@ class Shards:
     def _first_since(self, line: Line, milliseconds: int) -> int | None:
         for piece in line.pieces:
             if piece.newest >= milliseconds and piece.kind == "records":
-                return first_since(self._kept, piece, milliseconds)
+                return first_since(self._looking.kept.files, piece, milliseconds)
         return None
 
     def _was_read(self, read: Positions) -> None:
@@ -287,8 +294,10 @@ def open_stream(
         settings.source.starting_offsets,
         asking,
     )
-    # A run that ends by itself ends at what is there: that has to be known.
-    shards.whole = tell is not None and (settings.trigger.available_now or settings.source.until is not None)
+    if tell is not None:
+        # Where a moment is in offsets is known once all of before it is read.
+        shards.whole = settings.source.until is not None
+        shards.ends_by_itself = settings.trigger.available_now and not shards.whole
     try:
         yield shards
     finally:

@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager
 from pyspark.sql import SparkSession
 
 from distributary.ingest.inputs.delta.channels import open_tables
-from distributary.ingest.inputs.from_files import Waits, open_landing, schemas_of_files
+from distributary.ingest.inputs.from_files import open_landing
 from distributary.ingest.inputs.from_kafka import open_kafka
 from distributary.ingest.inputs.from_kinesis import open_stream
+from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels, Tell
 from distributary.ingest.storage.opening import open_files
-from distributary.registry.base import SchemaRegistry
 
 
 def open_source(
@@ -28,11 +28,11 @@ def open_source(
     With `tell` an outage is told of and waited for. Raises ConfigError for settings that do not work, and Stopped once `stop` is set
     and there is no answer.
     """
+    waits = Waits(tell, stop or threading.Event())
     if settings.source.delta is not None:
-        return open_tables(settings.source.delta, settings.storage)
+        return open_tables(settings.source.delta, settings.storage, waits)
     if settings.source.files is not None:
         root = open_files(settings.sink.root, settings.storage)
-        waits = Waits(tell, stop or threading.Event())
         return open_landing(
             settings.source,
             settings.source.files,
@@ -45,14 +45,3 @@ def open_source(
     if settings.source.kinesis is not None:
         return open_stream(settings, settings.source.kinesis, stop, tell)
     return open_kafka(settings.source, spark, stop, tell=tell)
-
-
-def schemas_there(settings: Settings) -> SchemaRegistry | None:
-    """The schemas that records of the source bring by themselves, as far as they are there now; None where a registry has them, or nobody.
-
-    Nothing is written.
-    """
-    if settings.source.files is None:
-        return None
-    root = open_files(settings.sink.root, settings.storage)
-    return schemas_of_files(settings.source.files, root, settings.storage)

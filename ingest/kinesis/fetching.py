@@ -38,6 +38,7 @@ class Place:
     begins    where none was, from which moment on records are read; None: the first that is there
     reached   before which moment all is read, in milliseconds since the epoch
     next      the iterator of what comes next, where it is still good
+    is_sure   whether it is known that nothing is gone before that
     """
 
     shard: str
@@ -45,6 +46,7 @@ class Place:
     begins: int | None
     reached: int
     next: str | None = None
+    is_sure: bool = True
 
 
 @dataclass
@@ -87,11 +89,13 @@ class Fetched:
     resumed     where records may be gone that come right behind its beginning: when the first one came that is there; None where all are there
     ended       whether the shard was closed, and has nothing more
     is_through  whether there was nothing more just then
+    is_sure     whether it is known that nothing is gone before what comes next
     """
 
     sequence: str
     reached: int
     next: str | None = None
+    is_sure: bool = True
     resumed: int | None = None
     ended: bool = False
     is_through: bool = False
@@ -107,8 +111,8 @@ def read_on(
     questions raise.
     """
     found, pages = Fetched(place.sequence, place.reached), 0
-    iterator, is_sure, waited = place.next, place.next is not None, 0
-    while pages < _MOST_PAGES and not found.records.is_full:
+    iterator, is_sure, waited = place.next, place.next is not None and place.is_sure, 0
+    while pages < _MOST_PAGES and not found.records.is_full and not stop.is_set():
         try:
             iterator = iterator or _begin(questions, place, retention)
             page = questions.page(iterator, _PAGE)
@@ -122,10 +126,11 @@ def read_on(
             if found.records.count:
                 break
             continue
-        pages += 1
         if not is_sure and not (is_sure := _goes_on(found, place, page, retention)):
+            # Of a shard that gets few records these are as many as there are hours to look through, and to begin anew would be to come to no end.
             iterator = page.next
             continue
+        pages += 1
         _take(found, place, page)
         iterator = page.next
         if page.next is None:
@@ -135,9 +140,12 @@ def read_on(
             found.is_through = True
             break
         if page.at - found.reached > _NEAR:
-            iterator = None
-            break
-    found.next = iterator if is_sure else None
+            if found.sequence != place.sequence:
+                iterator = None
+                break
+            # There is nothing yet to begin anew behind.
+            is_sure = False
+    found.next, found.is_sure = iterator, is_sure
     return found
 
 

@@ -36,14 +36,14 @@ class Line:
 
     pieces      those that are kept, in order
     reached     before which moment all is read, in milliseconds since the epoch
-    iterator    where it goes on, and when that was given
+    iterator    where it goes on, when that was given, and whether nothing is gone before that
     is_through  whether the last look at it came to the end that it had
     """
 
     shard: Shard
     reached: int
     pieces: list[Piece] = field(default_factory=list)
-    iterator: tuple[str, float] | None = None
+    iterator: tuple[str, float, bool] | None = None
     is_through: bool = False
 
     @property
@@ -55,6 +55,17 @@ class Line:
     def is_over(self) -> bool:
         """Whether nothing will come any more."""
         return bool(self.pieces) and self.pieces[-1].kind == "ended"
+
+
+@dataclass(slots=True)
+class Reach:
+    """How far a look goes in each shard, and which have come as far as that.
+
+    moment  up to what was there then, in milliseconds since the epoch; None: as much as is read at once
+    """
+
+    moment: int | None = None
+    done: set[int] = field(default_factory=set)
 
 
 class Looking:
@@ -69,7 +80,7 @@ class Looking:
         stop: threading.Event | None = None,
     ) -> None:
         """`begins` says from which moment on a new reading has records, where it is made now. Raises what questions and places raise."""
-        self._questions, self._kept, self.stream = questions, kept, stream
+        self._questions, self.kept, self.stream = questions, kept, stream
         self._stop = stop or threading.Event()
         self.begun = kept.begun(lambda: self._begin(begins))
         self.lines = {
@@ -80,24 +91,35 @@ class Looking:
 
     def look(self, *, whole: bool = False) -> None:
         """Read on, each shard up to its end or as much as is read at once; as a `whole`, up to what is there now. Raises what questions raise."""
-        moment, done = 0, set[int]()
-        if whole:
-            moment = self._questions.stream().at
+        reach = self.up_to_now() if whole else Reach()
+        while self.read_on(reach):
+            continue
+
+    def up_to_now(self) -> Reach:
+        """All that is there now."""
+        reach = Reach(self._questions.stream().at)
+        self._learn()
+        return reach
+
+    def read_on(self, reach: Reach) -> bool:
+        """Read as much as is read at once of each shard that has not come so far; False where all have, or the run is to end."""
+        lines = [] if self._stop.is_set() else self._to_read(reach.done)
+        if not lines:
+            return False
+        with ThreadPoolExecutor(min(SHARDS_AT_ONCE, len(lines))) as pool:
+            list(pool.map(self._read, lines))
+        # One that has children was closed: it comes to its end, though its last records may come before that is said.
+        parents = {name for line in self.lines.values() for name in line.shard.parents}
+        reach.done |= {
+            line.shard.number
+            for line in lines
+            if reach.moment is None
+            or line.is_over
+            or (line.shard.id not in parents and (line.is_through or line.reached > reach.moment))
+        }
+        if any(line.is_over for line in lines):
             self._learn()
-        while not self._stop.is_set() and (lines := self._to_read(done)):
-            with ThreadPoolExecutor(min(SHARDS_AT_ONCE, len(lines))) as pool:
-                list(pool.map(self._read, lines))
-            # One that has children was closed: it comes to its end, though its last records may come before that is said.
-            parents = {name for line in self.lines.values() for name in line.shard.parents}
-            done |= {
-                line.shard.number
-                for line in lines
-                if not whole
-                or line.is_over
-                or (line.shard.id not in parents and (line.is_through or line.reached > moment))
-            }
-            if any(line.is_over for line in lines):
-                self._learn()
+        return True
 
     def parents(self, number: int) -> list[Line]:
         """The readings of those that a shard came of, as far as they are known."""
@@ -113,7 +135,7 @@ class Looking:
             while len(line.pieces) > 1 and line.pieces[0].end <= at:
                 gone.append(line.pieces.pop(0))
         if gone:
-            self._kept.forget(gone)
+            self.kept.forget(gone)
 
     def _begin(self, begins: Callable[[int], int | None]) -> Begun:
         shards = tuple(shard.id for shard in self._questions.shards())
@@ -154,13 +176,14 @@ class Looking:
     def _read(self, line: Line) -> None:
         sequence = line.pieces[-1].sequence if line.pieces else ""
         line.is_through = False
-        place = Place(line.shard.id, sequence, self.begun.begins, line.reached, _still_good(line))
+        next_, is_sure = _still_good(line)
+        place = Place(line.shard.id, sequence, self.begun.begins, line.reached, next_, is_sure)
         found = read_on(self._questions, place, self._retention, self._stop)
         if found.resumed is not None and not self._lose(line, found.resumed):
             return
         if self._take(line, found):
             line.reached, line.is_through = found.reached, found.is_through
-            line.iterator = None if found.next is None else (found.next, time.monotonic())
+            line.iterator = None if found.next is None else (found.next, time.monotonic(), found.is_sure)
 
     def _take(self, line: Line, found: Fetched) -> bool:
         """Keep what was found; whether nobody else was first."""
@@ -197,7 +220,7 @@ class Looking:
             piece = following(before, line.shard, kind, 0 if rows is None else rows.num_rows)
             piece = replace(piece, sequence=found.sequence, reached=found.reached)
         piece = replace(piece, newest=0 if found is None or rows is None else found.records.newest)
-        there = self._kept.put(piece, rows)
+        there = self.kept.put(piece, rows)
         line.pieces.append(there)
         line.reached = there.reached
         if there is not piece:
@@ -214,10 +237,11 @@ class Looking:
         return now.retention
 
 
-def _still_good(line: Line) -> str | None:
+def _still_good(line: Line) -> tuple[str | None, bool]:
+    """Where a line goes on, if that is known, and whether nothing is gone before that."""
     if line.iterator is None or time.monotonic() - line.iterator[1] > _ITERATOR_SECONDS:
-        return None
-    return line.iterator[0]
+        return None, False
+    return line.iterator[0], line.iterator[2]
 
 
 def _time(millis: int) -> str:

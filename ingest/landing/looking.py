@@ -9,15 +9,19 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
 from itertools import islice
+from typing import Any
 
 from distributary.errors import PipelineError
 from distributary.ingest.landing.known import digest, state_of
 from distributary.ingest.landing.numbers import Landed, is_as_registered
+from distributary.ingest.landing.refused import Refused
 from distributary.ingest.landing.register import Register
+from distributary.ingest.landing.told import shown
 from distributary.ingest.landing.wanted import Wanted
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.contract import Files, Info
@@ -33,8 +37,6 @@ _AN_ENTRY = 10_000
 _READ_BYTES = 1 << 20
 
 _THREADS_IN_STORES = 16
-
-_MOST_TOLD = 3
 
 
 class Rewritten(PipelineError):
@@ -66,11 +68,12 @@ class Looking:
 
         changed  the numbers of files that are not where they were: one that has such a one's content is read in its place
 
-        Raises Rewritten where one of them has other content and that is to fail, OSError where the folder cannot be listed.
+        One that cannot be read is told, left for the next look, and keeps no other from being registered. Raises Rewritten where one of
+        them has other content and that is to fail, OSError where the folder cannot be listed, or nothing at all was ever read of it.
         """
         self.register.refresh()
-        self.old, self._changed = [], changed
-        listed = self.folder.walk()
+        self.old, self._changed, self.refused.met = [], changed, []
+        listed = self.folder.walk(passing=self.refused.pass_by)
         while part := list(islice(listed, _AT_ONCE)):
             new = self._not_known(list(filter(self._wanted.takes, part)))
             for at in range(0, len(new), _AN_ENTRY):
@@ -78,6 +81,10 @@ class Looking:
                     sorted(new[at : at + _AN_ENTRY], key=lambda one: (one.modified, one.path)), read
                 )
         self.register.bring_together()
+        if self.refused.met and not self.register.next_number:
+            # What concerns all files is no matter of one of them.
+            raise self.refused.met[0]
+        self.refused.tell()
 
     def postpone(self, files: Sequence[Landed]) -> bool:
         """Have files that are being written to wait behind all others; not where another run registers something first."""
@@ -87,8 +94,26 @@ class Looking:
         )
 
     @cached_property
+    def refused(self) -> Refused:
+        """What could not be read."""
+        return Refused(self.folder)
+
+    @cached_property
     def _by(self) -> str:
         return self.chosen.identity or ("etag" if self.folder.url.startswith("s3") else "content")
+
+    def unreadable(self, files: Sequence[Landed]) -> list[Landed]:
+        """Those of some files that are there and cannot be read, which are told. Raises ConnectionError where their place does not answer."""
+        with ThreadPoolExecutor(_THREADS_IN_STORES if self.folder.remote else 1) as pool:
+            found = zip(files, pool.map(self._can_read, files), strict=True)
+            refused = [file for file, readable in found if not readable]
+        self.refused.tell()
+        return refused
+
+    def _can_read(self, file: Landed) -> bool:
+        with suppress(FileNotFoundError):
+            return self.refused.tried(file.path, file.size, _first_byte) is not None
+        return True
 
     def is_settling(self, info: Info) -> bool:
         """Whether a file was written to so short a time ago that more may come."""
@@ -179,7 +204,7 @@ class Looking:
         return replace(file, kind=earlier.kind, instead_of=number)
 
     def _identities(self, infos: Sequence[Info]) -> dict[str, str]:
-        """What each file is known by; none of those that went away meanwhile."""
+        """What each file is known by; none of those that went away meanwhile, or cannot be read."""
         if self._by != "content":
             return {
                 one.path: f"{one.size} {one.tag}" + (f" {one.path}" if self._by == "path" else "")
@@ -190,14 +215,9 @@ class Looking:
             return {one.path: identity for one, identity in found if identity is not None}
 
     def _content(self, info: Info) -> str | None:
-        hashed = blake2b(digest_size=16)
-        try:
-            with self.folder.reader(info.path, info.size) as file:
-                while part := file.read(_READ_BYTES):
-                    hashed.update(part)
-        except FileNotFoundError:
-            return None
-        return hashed.hexdigest()
+        with suppress(FileNotFoundError):
+            return self.refused.tried(info.path, info.size, _digest)
+        return None
 
     def _tell(self, files: Sequence[Landed]) -> None:
         for kind, what in (
@@ -212,5 +232,16 @@ class Looking:
         ):
             paths = [one.path for one in files if one.kind == kind]
             if paths:
-                shown = ", ".join(paths[:_MOST_TOLD]) + (", ..." if len(paths) > _MOST_TOLD else "")
-                _log.warning("%s: %s %s: %s", self.folder, len(paths), what, shown)
+                _log.warning("%s: %s %s: %s", self.folder, len(paths), what, shown(paths))
+
+
+def _first_byte(file: Any) -> bytes:
+    found: bytes = file.read(1)
+    return found
+
+
+def _digest(file: Any) -> str:
+    hashed = blake2b(digest_size=16)
+    while part := file.read(_READ_BYTES):
+        hashed.update(part)
+    return hashed.hexdigest()

@@ -112,14 +112,16 @@ def rows_of(landing: Landing, file: Landed, named: Named) -> Iterator[pa.RecordB
     try:
         with stream:
             for part in _parts(landing.format, file.path, stream, named):
-                if isinstance(part, Gap):
-                    row = part.first + 1
-                    yield _telling(landing, file, part.first, "file_rows_damaged", part.why)
-                    continue
-                row = part[0] + len(part[1])
-                if row >= MOST_ROWS:
+                first, count = (part.first, 1) if isinstance(part, Gap) else (part[0], len(part[1]))
+                # One number is left, to tell of the rest.
+                if first + count >= MOST_ROWS:
+                    row = min(first, MOST_ROWS - 1)
                     raise Damaged("it has more rows than have a number; write smaller files")
-                yield _batch(landing, file, *part)
+                row = first + count
+                if isinstance(part, Gap):
+                    yield _telling(landing, file, first, "file_rows_damaged", part.why)
+                else:
+                    yield _batch(landing, file, *part)
     except Damaged as error:
         yield _telling(landing, file, row, "file_damaged", str(error))
     if file.size > _WHOLE_BYTES and not is_as_registered(file, landing.folder.info(file.path)):
@@ -135,6 +137,16 @@ def schema_of(landing: Landing, file: Landed | Info) -> str | None:
         with _Reader(landing.folder.reader(file.path, file.size)) as stream:
             return container.schema(stream)
     except (Damaged, FileNotFoundError):
+        return None
+
+
+def schema_if_readable(landing: Landing, file: Landed | Info) -> str | None:
+    """The same of a file that is only looked into: None of one that cannot be read, too. Raises ConnectionError."""
+    try:
+        return schema_of(landing, file)
+    except ConnectionError:
+        raise
+    except OSError:
         return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Literal
 
 import pyarrow as pa
@@ -10,6 +11,8 @@ import pyarrow as pa
 Why = Literal["file_damaged", "file_rows_damaged", "file_gone", "file_changed", "file_rewritten"]
 
 _BEGIN = b'{"distributary_file":'
+
+_MOST_SHOWN = 3
 
 _SENTENCES: dict[str, str] = {
     "file_damaged": "the rest of its file cannot be read, from this row on; what stood before it is in its tables",
@@ -41,3 +44,8 @@ def read(value: bytes | None) -> tuple[str, str] | None:
 def reasons(values: pa.Array) -> list[tuple[str, str] | None]:
     """The same of each value."""
     return [read(value.as_py()) for value in values]
+
+
+def shown(paths: Sequence[str]) -> str:
+    """The first of some paths, for a sentence."""
+    return ", ".join(paths[:_MOST_SHOWN]) + (", ..." if len(paths) > _MOST_SHOWN else "")

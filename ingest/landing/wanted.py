@@ -41,7 +41,7 @@ class Wanted:
 
 def newest(folder: Files, chosen: FilesSource, most: int) -> list[Info]:
     """The files that were written last of those that are taken, so many of them, the oldest first."""
-    taken = filter(Wanted(chosen).takes, folder.walk())
+    taken = filter(Wanted(chosen).takes, folder.walk(passing=lambda _: None))
     return heapq.nlargest(most, taken, key=lambda one: (one.modified, one.path))[::-1]
 
 

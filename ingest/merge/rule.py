@@ -145,6 +145,11 @@ def memory_folder(table: str) -> str:
     return f"{table}{MEMORY_SUFFIX}"
 
 
+def with_memories(tables: Iterable[str]) -> frozenset[str]:
+    """The folders of tables, and of what remembers their deletes, if that is there."""
+    return frozenset(name for table in tables for name in (table, memory_folder(table)))
+
+
 def memory_schema(rule: MergeRule, table: pa.Schema) -> pa.Schema:
     """The columns of the table that remembers deletes: of the table's own those by which rows are told apart and compared.
 

@@ -1,16 +1,19 @@
-"""The table of what was brought back from quarantine: which records, by which replay, and where each went. It is only ever appended to."""
+"""The table of what was brought back from quarantine: which records, by which replay, and where each went. Upkeep lets its rows go with those of quarantine."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
+from distributary.ingest.upkeep.resolved import PLACE, TO_TABLE
 
-IDENTITY = ("generation", "batch_id", "kafka_topic", "kafka_partition", "kafka_offset")
+IDENTITY = ("generation", "batch_id", *PLACE)
 """What tells a record in quarantine from all others: by which batch it came, and where it stands in Kafka."""
 
-TO_TABLE, ALREADY, DROPPED = "table", "already", "dropped"
-"""What became of one: a row in a table, one that was there before, or nothing, as the settings let it go or it is a delete."""
+ALREADY, DROPPED = "already", "dropped"
+"""What became of one that got no row in a table: it had one before, or nothing, as the settings let it go or it is a delete."""
+
+OUTCOMES = (TO_TABLE, ALREADY, DROPPED)
 
 RESOLVED_SCHEMA = pa.schema(
     [
@@ -22,4 +25,4 @@ RESOLVED_SCHEMA = pa.schema(
         ("table", pa.string()),
     ]
 )
-"""One row a record; `outcome` is one of the words above, `table` the folder where there is one."""
+"""One row a record; `outcome` is one of `OUTCOMES`, `table` the folder where there is one."""

@@ -171,7 +171,9 @@ def opened(
         session = spark or stack.enter_context(pipeline_session(settings))
         channels = stack.enter_context(open_source(settings, session, stop, watch.waiting))
         own = registry or stack.enter_context(
-            schemas_of(settings, session, channels, lambda notice: watch.waiting(notice.text, 0.0))
+            schemas_of(
+                settings, session, channels, lambda notice: watch.waiting(notice.text, 0.0), as_kept=True
+            )
         )
         stack.enter_context(alone(checkpoint))
         try:

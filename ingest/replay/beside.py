@@ -18,22 +18,16 @@ from distributary.ingest.batch.attempt import Run
 from distributary.ingest.batch.decide import code_version
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.rewrite import Rewriter
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import Checkpoint, checkpoint_at
 from distributary.ingest.checkpoint.generation import Generation, app_of, read_generation
 from distributary.ingest.commit_log.entries import Batch, HandedOver, Process, Rewritten, Standing
 from distributary.ingest.commit_log.followed import Followed
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer, begin
-from distributary.ingest.handover import Heritage
+from distributary.ingest.handover.heritage import Heritage
 from distributary.ingest.lease.holding import held, keeper_of
 from distributary.ingest.lease.keeper import Keeper
-from distributary.ingest.pipeline import (
-    Pipeline,
-    checkpoint_at,
-    owners_of,
-    tables_of,
-    workers_of,
-)
+from distributary.ingest.pipeline import Pipeline, owners_of, tables_of, workers_of
 from distributary.ingest.running.rules import conditions_of, expression_of, run_rules
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels

@@ -16,16 +16,13 @@ from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.columns.safe_names import RESOLVED_TABLE
 from distributary.ingest.replay.exchanging import Exchange
-from distributary.ingest.replay.kept import Kept
+from distributary.ingest.replay.kept import NUMBER, Kept
 from distributary.ingest.replay.places import Places
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.commit import commit_tables, make_lasting
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import TableCommit, Transaction
-
-REPLAY = "distributary.replay"
-"""In a commit: the replay that it is a part of. It says nothing of a generation, as no reading of topics goes on with it."""
 
 # Another writer's entry may take the place of ours on a local file system.
 _MOST_TIMES = 3
@@ -35,46 +32,44 @@ _MOST_TIMES = 3
 class Committing:
     """Commits what a replay's manifest names. Doing it again changes nothing.
 
-    where    the replay's folder
-    columns  what tables call Kafka's columns
+    kept         the replay
+    columns      what tables call Kafka's columns
+    transaction  by which each table has its part once
     """
 
     finisher: Finisher
     tables: TableBook
     native: NativeCommits
     spark: SparkSession | None
-    where: str
+    kept: Kept
     columns: Columns
+    transaction: Transaction
 
-    def commit(
-        self, kept: Kept, manifest: Manifest, leaving: Mapping[str, Places], app: str, *, fresh: bool
-    ) -> None:
+    def commit(self, manifest: Manifest, leaving: Mapping[str, Places], *, fresh: bool) -> None:
         """`fresh` says that it was decided just now, `leaving` which rows make room. Raises CommitImpossible where a table cannot take its files, and other PipelineErrors."""
         added = [one for one in manifest.tables if one.folder not in {*leaving, RESOLVED_TABLE}]
-        self._commit([self._commit_of(one, kept, fresh) for one in added])
+        self._commit([self._commit_of(one, fresh) for one in added])
         # A record whose row moves is in two tables sooner than in none.
         self._exchange(
             [
-                Exchange(self._of(folder, manifest, kept, app, fresh), places, self.columns, kept.id)
+                Exchange(self._of(folder, manifest, fresh), places, self.columns, self.kept.id)
                 for folder, places in leaving.items()
             ]
         )
-        failpoints.reach(failpoints.BEFORE_LEDGER, manifest.batch_id)
+        failpoints.reach(failpoints.BEFORE_LEDGER, NUMBER)
         # By this the records are open no more, so they have to be where it says.
         resolved = [one for one in manifest.tables if one.folder == RESOLVED_TABLE]
-        self._commit([self._commit_of(one, kept, fresh) for one in resolved])
+        self._commit([self._commit_of(one, fresh) for one in resolved])
 
-    def _commit_of(self, table: TableFiles, kept: Kept, fresh: bool) -> TableCommit:
-        transaction = Transaction(table.app_id, 0, {REPLAY: kept.id})
-        return self.finisher.table_commit(table, transaction, fresh=fresh)
+    def _commit_of(self, table: TableFiles, fresh: bool) -> TableCommit:
+        return self.finisher.table_commit(table, self.transaction, fresh=fresh)
 
-    def _of(self, folder: str, manifest: Manifest, kept: Kept, app: str, fresh: bool) -> TableCommit:
+    def _of(self, folder: str, manifest: Manifest, fresh: bool) -> TableCommit:
         """What comes to a table that rows leave, which may be nothing."""
         found = [table for table in manifest.tables if table.folder == folder]
         if found:
-            return self._commit_of(found[0], kept, fresh)
-        transaction = Transaction(app, manifest.batch_id, {REPLAY: kept.id})
-        return TableCommit(folder, self.tables.place(folder), (), pa.schema([]), transaction, True)
+            return self._commit_of(found[0], fresh)
+        return TableCommit(folder, self.tables.place(folder), (), pa.schema([]), self.transaction, True)
 
     def _exchange(self, exchanges: Sequence[Exchange]) -> None:
         if not exchanges:
@@ -86,13 +81,13 @@ class Committing:
                     self.tables.changed(running[done].table)
                     with self._told():
                         done.result()
-                    failpoints.reach(failpoints.BETWEEN_COMMITS, running[done].batch_id)
+                    failpoints.reach(failpoints.BETWEEN_COMMITS, NUMBER)
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def _commit(self, commits: list[TableCommit]) -> None:
-        def committed(one: TableCommit) -> None:
-            failpoints.reach(failpoints.BETWEEN_COMMITS, one.batch_id)
+        def committed(_: TableCommit) -> None:
+            failpoints.reach(failpoints.BETWEEN_COMMITS, NUMBER)
 
         with self._told():
             for _ in range(_MOST_TIMES):
@@ -110,6 +105,6 @@ class Committing:
         except CommitImpossible as error:
             raise CommitImpossible(
                 f"a replay is decided and cannot be finished; nothing of it is lost or twice: {error}. Put the table "
-                f"right, and say the same again; or delete {self.where}, and the next replay finds what its tables have by then",
+                f"right, and say the same again; or delete {self.kept.place.url}, and the next replay finds what its tables have by then",
                 error.tables,
             ) from error

@@ -38,14 +38,8 @@ from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.pins import Pins
-from distributary.ingest.quarantine.resolved import (
-    ALREADY,
-    DROPPED,
-    IDENTITY,
-    RESOLVED_SCHEMA,
-    TO_TABLE,
-)
-from distributary.ingest.replay.kept import Kept
+from distributary.ingest.quarantine.resolved import ALREADY, DROPPED, IDENTITY, RESOLVED_SCHEMA
+from distributary.ingest.replay.kept import NUMBER, Kept
 from distributary.ingest.replay.places import Places
 from distributary.ingest.replay.staging import rows_staged
 from distributary.ingest.settings.groups import Columns
@@ -53,20 +47,14 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.change import TableChanger, create
 from distributary.ingest.tables.known import PIPELINE_PROPERTY
 from distributary.ingest.tables.ledger import CHANGES_SCHEMA, QUARANTINE_SCHEMA, changes_file
+from distributary.ingest.tables.transaction import app_of_replays
+from distributary.ingest.upkeep.resolved import TO_TABLE
 from distributary.ingest.worker.report import WrittenFile
-
-NUMBER = 0
-"""Of the one batch that a replay is, in the names of its files and by its transactions."""
 
 _WHY = pa.schema([QUARANTINE_SCHEMA.field(name) for name in (*IDENTITY[2:], "reason")])
 
 
 NO_STRETCHES: Stretches = {}
-
-
-def app_of_replay(generation: str, replay: str) -> str:
-    """The application that a replay's commits are made by."""
-    return f"{generation}/replay/{replay}"
 
 
 class _Staged(Workers):
@@ -239,7 +227,7 @@ class Deciding:
         """That of a batch, held to the same sums, with this replay's transactions, and without what quarantine and ledger would get of it."""
         run = self.attempts.run
         whole = draft(run.generation, run.tables, decision)
-        app = app_of_replay(run.generation.id, self.kept.id)
+        app = app_of_replays(run.generation.id)
         events = [replace(table, app_id=app) for table in whole.tables if table.role == "events"]
         return replace(whole, batch_id=NUMBER, tables=(*events, *self._changes(app, whole, decision)))
 
@@ -300,7 +288,7 @@ class Deciding:
         resolved = pa.table([own[name] for name in RESOLVED_SCHEMA.names], schema=RESOLVED_SCHEMA)
         create(run.tables.place(RESOLVED_TABLE), RESOLVED_SCHEMA, run.tables.made_with.properties)
         run.tables.changed(RESOLVED_TABLE)
-        app = app_of_replay(run.generation.id, self.kept.id)
+        app = app_of_replays(run.generation.id)
         file = self._resolved_file(resolved)
         last = TableFiles(RESOLVED_TABLE, "quarantine", app, Layout(RESOLVED_SCHEMA), True, (file,))
         manifest = manifest or self._of_nothing()

@@ -26,6 +26,7 @@ from distributary.ingest.merge.entry import removal
 from distributary.ingest.merge.found import partition_of
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.parquet.data_file import merged_mark, merged_name
+from distributary.ingest.replay.kept import NUMBER
 from distributary.ingest.replay.leaving import why_not
 from distributary.ingest.replay.places import Places, are_in
 from distributary.ingest.replay.raw_records import PLACE_AND_TIME
@@ -34,6 +35,7 @@ from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import (
     ENGINE,
     clocks,
+    commit_of,
     entry,
     is_read,
     put_entry,
@@ -42,6 +44,9 @@ from distributary.ingest.tables.log import (
 )
 from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.tables.transaction import TableCommit
+
+REPLAY = "distributary.replay"
+"""In a commit: the replay that it is a part of. It says nothing of a generation, as no reading of topics goes on with it."""
 
 _ATTEMPTS = 20
 
@@ -85,14 +90,14 @@ class Exchange:
         for _ in range(_ATTEMPTS):
             began, (state, newest) = clocks(), self._now()
             version = state.version
-            if newest is not None or self.commit.is_forgotten(state.properties, version):
+            if self._is_in(newest, version) or self.commit.is_forgotten(state.properties, version):
                 self._last(version, done)
                 return done
             self._require_fit(state)
             left = self._left(state)
             place.sync([one.made.name for one in left if one.made is not None])
             actions = self._actions(left)
-            failpoints.reach(failpoints.AMID_MERGE, self.commit.batch_id)
+            failpoints.reach(failpoints.AMID_MERGE, NUMBER)
             if put_entry(place, version + 1, actions) and is_read(place, version + 1, began):
                 place.sync([entry_path(version + 1)])
                 # Looked at once more: another writer's entry may take the place of ours on a local file system.
@@ -100,6 +105,17 @@ class Exchange:
         raise PipelineError(
             f"table {place}: {_ATTEMPTS} times another writer was first; say it again, and it is gone on with"
         )
+
+    def _is_in(self, newest: int | None, version: int) -> bool:
+        """Raises TableAhead where the table has another replay by this number, or one that nobody has decided yet."""
+        one = self.commit
+        if newest is None or newest < one.batch_id:
+            return False
+        found = commit_of(one.place, version, one.app_id, one.batch_id)
+        # One that nobody has any more is not doubted.
+        if newest == one.batch_id and (found is None or found[0].get(REPLAY, self.replay) == self.replay):
+            return True
+        raise one.ahead("what a later replay gave it")
 
     def _now(self) -> tuple[TableState, int | None]:
         place = self.commit.place
@@ -164,7 +180,7 @@ class Exchange:
             stays &= ~gone
             made = None
             if stays.any():
-                anew = merged_name(self.replay, self.commit.batch_id)
+                anew = merged_name(self.replay, NUMBER)
                 made = written_anew(place, anew, file, stays, add, state)
         except (Unreadable, vectors.WrongVector) as error:
             raise self.commit.impossible(str(error)) from None
@@ -227,7 +243,7 @@ class Exchange:
             write_again(place, [entry_path(version)])
             place.sync([entry_path(version)])
         named = {unquote(action["add"]["path"]) for action in entry(place, version) if "add" in action}
-        mark = merged_mark(self.replay, number)
+        mark = merged_mark(self.replay, NUMBER)
         mine = takewhile(partial(_begins, mark), place.names(after=mark))
         place.delete([name for name in mine if name not in named])
 

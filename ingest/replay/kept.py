@@ -7,11 +7,14 @@ Nothing of it is ever changed, so whoever comes after a crash goes on where it s
     replays/<id>/changes/...      changes of tables, written down before they are made
     replays/<id>/manifest.json    what each table gets, and which rows leave it: from here on there is no way back
     replays/<id>/done.json        all of them have it
+
+The files of one that is done go with a later one. Beside them is the number that was given last: `replay-numbers/<number>.json`.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,9 +24,10 @@ from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.numbered import numbered
 from distributary.ingest.upkeep.replayed import BEGUN, DONE, REPLAYS
 
-FORMAT = 3
+FORMAT = 4
 
 OF = "of"
 """In what a replay is of: that its records are bronze's, which versions of format 1 do not know."""
@@ -31,9 +35,17 @@ OF = "of"
 LEAVING = "leaving"
 """In what was decided: where the records are from whose rows leave tables, by the tables' folders."""
 
+NUMBERED = "number"
+"""In what was decided: the replay's own number among its pipeline's, by which its commits are told. Those of earlier formats have an application each."""
+
+NUMBER = 0
+"""Of the one batch that a replay is, in the names of its files."""
+
 _REPLACES = "replaces"
 
-_MANIFEST, _RECORDS = "manifest.json", "records"
+_NUMBERS = "replay-numbers"
+
+_MANIFEST, _RECORDS, _SUFFIX = "manifest.json", "records", ".json"
 
 # Beside the tables, as what waits during a batch.
 _BESIDE_TABLES = "_aside/replay-"
@@ -93,8 +105,10 @@ class Kept:
         return left
 
     def forget(self) -> None:
-        """Delete all of it, which is of nothing."""
+        """Delete all of it, which is of nothing, or done."""
         self.forget_records()
+        # First, as without it there is nothing to go on with, whatever else is left.
+        self.place.delete([BEGUN])
         self.place.clear()
         self.place.remove_folder()
 
@@ -115,12 +129,28 @@ class Kept:
             return value
 
 
+def next_number(checkpoint: Files) -> int:
+    """A number that no replay of the checkpoint had, whatever became of its folder: only for who keeps other replays out. Raises OSError.
+
+    It goes by the clock where that is ahead: a checkpoint that was put back from a copy knows of none that came since.
+    """
+    had = numbered(checkpoint, _NUMBERS, _SUFFIX)
+    number = max(max(had, default=0) + 1, int(time.time() * 1000))
+    path = f"{_NUMBERS}/{number}{_SUFFIX}"
+    if not checkpoint.put_new(path, b"{}"):
+        raise AnswerLost(f"{checkpoint.url}/{path} is there already, by another program; say it again")
+    checkpoint.delete(f"{_NUMBERS}/{one}{_SUFFIX}" for one in had)
+    return number
+
+
 def _format_of(value: Mapping[str, Any]) -> int:
-    """The oldest format that has all of it: who knows none of rows that leave tables would put others beside them."""
+    """The oldest format that has all of it: who knows none of rows that leave tables would put others beside them, and none of numbers commit by 0."""
+    if NUMBERED in value:
+        return FORMAT
     portion = value.get("portion", {})
     newer = portion.get(_REPLACES) or {"place", "offsets"} & portion.get("chosen", {}).keys()
     if newer or value.get(LEAVING):
-        return FORMAT
+        return 3
     return 2 if OF in value else 1
 
 
@@ -140,10 +170,8 @@ def unfinished(checkpoint: Files, root: Files) -> list[tuple[Kept, Mapping[str, 
 
 
 def sweep_records(checkpoint: Files, root: Files) -> None:
-    """Delete the records of replays that are done, or were never begun: only for the holder of the lease."""
+    """Delete the files of replays that are done, or were never begun: only for the holder of the lease."""
     for name in checkpoint.folders(REPLAYS):
         one = kept_as(checkpoint, root, name)
-        if one.is_done():
-            one.forget_records()
-        elif one.begun() is None:
+        if one.is_done() or one.begun() is None:
             one.forget()

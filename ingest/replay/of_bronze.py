@@ -21,7 +21,8 @@ from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
 from distributary.ingest.quarantine.rows import resolved_identities
-from distributary.ingest.replay.deciding import NUMBER, Became, Decided, Deciding, app_of_replay
+from distributary.ingest.replay.deciding import Became, Decided, Deciding
+from distributary.ingest.replay.kept import NUMBER
 from distributary.ingest.replay.leaving import require_added, require_may_leave
 from distributary.ingest.replay.outcomes import Outcome
 from distributary.ingest.replay.places import (
@@ -38,6 +39,7 @@ from distributary.ingest.replay.portions import Portion
 from distributary.ingest.replay.raw_records import PLACE
 from distributary.ingest.replay.to_do import ToDo
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
+from distributary.ingest.tables.transaction import app_of_replays
 from distributary.ingest.worker.report import WrittenFile
 
 OTHERS = "not_chosen"
@@ -230,7 +232,7 @@ class OfBronze(Deciding):
         if own:
             made.append(self._file_of(files, own))
         run.root.delete(f"{one.file.table}/{one.file.name}" for one in files)
-        app = app_of_replay(run.generation.id, self.kept.id)
+        app = app_of_replays(run.generation.id)
         layout = Layout(QUARANTINE_SCHEMA)
         return [TableFiles(QUARANTINE_TABLE, "quarantine", app, layout, True, tuple(made))] if made else []
 

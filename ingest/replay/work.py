@@ -22,8 +22,18 @@ from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.quarantine.rows import identities
 from distributary.ingest.replay import places
 from distributary.ingest.replay.committing import Committing
-from distributary.ingest.replay.deciding import NUMBER, Became, OfQuarantine, app_of_replay
-from distributary.ingest.replay.kept import LEAVING, OF, Kept, sweep_records, unfinished
+from distributary.ingest.replay.deciding import Became, OfQuarantine
+from distributary.ingest.replay.exchanging import REPLAY
+from distributary.ingest.replay.kept import (
+    LEAVING,
+    NUMBER,
+    NUMBERED,
+    OF,
+    Kept,
+    next_number,
+    sweep_records,
+    unfinished,
+)
 from distributary.ingest.replay.of_bronze import OfBronze
 from distributary.ingest.replay.outcomes import tell
 from distributary.ingest.replay.portions import Portion
@@ -32,6 +42,7 @@ from distributary.ingest.replay.staging import Tables, rows_staged
 from distributary.ingest.replay.to_do import to_do
 from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.tables.transaction import Transaction, app_of_replays
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +112,17 @@ class Work:
         told = kept.manifest()
         fresh = told is None
         if told is None:
-            told = (
+            told = decided = (
                 self._of_bronze_or_nothing(kept, begun) if OF in begun else self._of_quarantine(kept, begun)
             )
-            if OF in begun and told["manifest"] is None and not any(told["places"].values()):
+            if OF in begun and decided["manifest"] is None and not any(decided["places"].values()):
                 # Of a portion that lacks nothing there is nothing to keep: most are so, each time that one looks.
                 kept.forget()
-                return self._replay(kept, begun, told, resumed=resumed)
+                return self._replay(kept, begun, decided, resumed=resumed)
+            if decided["manifest"] is not None:
+                decided[NUMBERED] = next_number(self.pipeline.run.checkpoint.files)
             failpoints.reach(failpoints.BEFORE_MANIFEST, NUMBER)
-            kept.decide(told)
+            kept.decide(decided)
             failpoints.reach(failpoints.AFTER_MANIFEST, NUMBER)
         if told["manifest"] is not None:
             self._commit(kept, told, fresh=fresh)
@@ -130,11 +143,16 @@ class Work:
         self.let([one["folder"] for one in manifest["tables"] if "merging" in one])
         run = self.pipeline.run
         leaving = {folder: places.from_json(those) for folder, those in told.get(LEAVING, {}).items()}
-        columns, app = run.rules.workers.columns, app_of_replay(run.generation.id, kept.id)
         committing = Committing(
-            self.pipeline.finisher, run.tables, self.native, self.spark, kept.place.url, columns
+            self.pipeline.finisher,
+            run.tables,
+            self.native,
+            self.spark,
+            kept,
+            run.rules.workers.columns,
+            _transaction(run.generation.id, kept, told),
         )
-        committing.commit(kept, from_json(manifest), leaving, app, fresh=fresh)
+        committing.commit(from_json(manifest), leaving, fresh=fresh)
 
     def _of_quarantine(self, kept: Kept, begun: Mapping[str, Any]) -> dict[str, Any]:
         decided = OfQuarantine(self.attempts, kept, self.last, self.spark, self.let, begun["files"]).decided()
@@ -164,3 +182,11 @@ class Work:
             "places": outcome.to_json(),
             LEAVING: {folder: places.to_json(those) for folder, those in decided.leaving.items()},
         }
+
+
+def _transaction(generation: str, kept: Kept, told: Mapping[str, Any]) -> Transaction:
+    """By which a replay is in each table once; earlier versions had an application for each, which stayed in its tables for ever."""
+    said = {REPLAY: kept.id}
+    if NUMBERED in told:
+        return Transaction(app_of_replays(generation), told[NUMBERED], said)
+    return Transaction(f"{app_of_replays(generation)}/{kept.id}", NUMBER, said)

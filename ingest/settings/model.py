@@ -20,6 +20,7 @@ from distributary.ingest.derivation.given import Derived, wrong_derived
 from distributary.ingest.reshaping.given import wrong_beside
 from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.settings.check import add_problems, refuse_literal_secrets
+from distributary.ingest.settings.erased.given import GivenErased
 from distributary.ingest.settings.filling_in.outside import Outside
 from distributary.ingest.settings.filling_in.switches import switch, switches
 from distributary.ingest.settings.groups import (
@@ -45,7 +46,7 @@ from distributary.ingest.settings.table_rules import TableRule, wrong_rules
 from distributary.ingest.settings.yaml_file import Document, in_no_file, parse, read
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
-from distributary.values import EmptyIsNone, Group, Name, Wrong
+from distributary.values import EmptyIsNone, Group, Wrong
 
 KEY_TEXT = "kafka_key_text"
 
@@ -156,8 +157,8 @@ class Settings(Group):
     """What some entities' tables are: a list of rules, of which the first that fits an entity says it."""
     derive: tuple[Derived, ...] = ()
     """Tables that are made of these tables, and kept current by the runs."""
-    erased: tuple[Name, ...] = ()
-    """SQL conditions over records' own fields, such as `player.id = 7`: a record for which one of them is true lands nowhere, and is counted as `erased`, so that no replay brings back what was erased from the tables. As those of `tables[].deletes`."""
+    erased: tuple[GivenErased, ...] = ()
+    """SQL conditions over records' own fields, such as `player.id = 7`, and keys, such as `{key: p7}`: a record for which a condition is true, or that has such a key, lands nowhere, and is counted as `erased`, so that no replay brings back what was erased from the tables. Conditions are as those of `tables[].deletes`; records without a value, tombstones, are known by their key alone."""
     bronze: Bronze | None = None
     """A table with every record that is read, once and as it came: bytes, headers, place and time. `{}` or `{table: bronze}`; by default there is none."""
     catalog: Catalog | None = None
@@ -265,8 +266,7 @@ class Settings(Group):
 
     def rule_book(self) -> RuleBook:
         """Which rule says what an entity's table is."""
-        book = RuleBook.by(self.tables, self.route, self.sink, self.erased)
-        return replace(book, kept=self._kept())
+        return replace(RuleBook.by(self.tables, self.route, self.sink, self.erased), kept=self._kept())
 
     def _kept(self) -> AsTheyCame:
         if self.bronze is not None:

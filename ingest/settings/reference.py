@@ -106,7 +106,7 @@ def _ways_of(setting: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _item_of(setting: dict[str, Any]) -> list[dict[str, Any]]:
     """What a list of groups has as its items; nothing for any other setting."""
     items = setting.get("items", {})
-    return [items] if "$ref" in items else []
+    return [items] if "$ref" in items else list(_ways_of(items)) if "oneOf" in items else []
 
 
 def _facts(setting: dict[str, Any], required: bool) -> str:
@@ -129,7 +129,8 @@ def _kind(setting: dict[str, Any]) -> str:
         choices = setting.get("enum", [setting.get("const")])
         return " or ".join(f"`{choice}`" for choice in choices)
     if setting.get("type") == "array":
-        return f"list of {_kind(setting['items'])}s"
+        items = setting["items"]
+        return f"list of {' or '.join(f'{_kind(one)}s' for one in items.get('oneOf', [items]))}"
     if "examples" in setting:
         return f"text such as `{setting['examples'][0]}`"
     return _WORDS.get(setting.get("format", ""), _WORDS.get(setting.get("type", ""), "mapping"))

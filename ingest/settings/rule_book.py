@@ -13,6 +13,7 @@ from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.expectations.checking import Met
 from distributary.ingest.expectations.given import Expectation
 from distributary.ingest.reshaping.rule import Beside, Reshape
+from distributary.ingest.settings.erased.given import Erased, ErasedKey
 from distributary.ingest.settings.groups import Policies, Route, Sink
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.table_rules import TableRule
@@ -87,7 +88,7 @@ class RuleBook:
     defaults         what the table of an entity is that none fits
     fits             by the places of rules that have policies of their own, what these come to
     conditions       those of deletes, of expectations, and of what is erased, by their texts
-    erased           conditions over records that land nowhere
+    erased           which records land nowhere
     kept             where records are kept as they came, whatever becomes of them
     """
 
@@ -96,12 +97,14 @@ class RuleBook:
     defaults: TableSpec = field(default_factory=TableSpec)
     fits: Mapping[int, FitRules] = field(default_factory=dict)
     conditions: Mapping[str, Condition] = field(default_factory=dict)
-    erased: tuple[str, ...] = ()
+    erased: Erased = field(default_factory=Erased)
     kept: AsTheyCame = field(default_factory=AsTheyCame)
     _found: dict[str, TableSpec] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
-    def by(cls, rules: Sequence[TableRule], route: Route, sink: Sink, erased: Sequence[str] = ()) -> RuleBook:
+    def by(
+        cls, rules: Sequence[TableRule], route: Route, sink: Sink, erased: Iterable[str | ErasedKey] = ()
+    ) -> RuleBook:
         """The book of these settings."""
         return cls(
             tuple(_spec(place, rule, sink) for place, rule in enumerate(rules)),
@@ -111,7 +114,7 @@ class RuleBook:
                 most_rows=sink.max_rows_per_file,
                 cluster_by=_cluster_by(sink.cluster_by, sink, "sink.cluster_by"),
             ),
-            erased=tuple(erased),
+            erased=Erased.by(erased),
         )
 
     def of(self, entity: str) -> TableSpec:
@@ -144,7 +147,7 @@ class RuleBook:
         """The conditions over records, of deletes and of what is erased, each behind the setting that has it."""
         told = [(spec.setting, spec.upsert.deletes) for spec in self.specs if spec.upsert is not None]
         return [
-            *((f"erased[{place}]", text) for place, text in enumerate(self.erased)),
+            *self.erased.by_setting.items(),
             *(
                 (f"{setting}.deletes", deletes.when)
                 for setting, deletes in told

@@ -94,10 +94,13 @@ class Channels(Protocol):
     Every question may raise BrokerUnavailable, SetupError for what is missing or not allowed, and Stopped where the run is to end
     while there is no answer. One that is told how to tell waits instead, however long an outage lasts.
 
-    holder  who has the records, as sentences about them begin
+    holder          who has the records, as sentences about them begin
+    ends_by_itself  whether a run that ends at what is there is told of that bit by bit, as batches take it, by `Records.next_range`: then nobody
+                    knows its end in offsets before
     """
 
     holder: str
+    ends_by_itself: bool
 
     def close(self) -> None:
         """Let go of it."""

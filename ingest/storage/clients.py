@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -130,11 +130,20 @@ class InStore(ABC, Generic[C]):
         """The names of the files right in a folder, in order: what a store lists has all the rest with it."""
         return (info.name for info in self.list(folder, after))
 
-    def walk(self, folder: str = "") -> Iterator[Info]:
+    def walk(
+        self, folder: str = "", passing: Callable[[PermissionError], None] | None = None
+    ) -> Iterator[Info]:
         """The files in a folder and in all folders below."""
-        yield from self.list(folder)
-        for name in self.folders(folder):
-            yield from self.walk(f"{folder}/{name}".lstrip("/"))
+        try:
+            yield from self.list(folder)
+            below = self.folders(folder)
+        except PermissionError as error:
+            if passing is None or not folder:
+                raise
+            passing(error)
+            return
+        for name in below:
+            yield from self.walk(f"{folder}/{name}".lstrip("/"), passing)
 
     def has_files(self, folder: str = "") -> bool:
         """Whether there is a file right in a folder."""

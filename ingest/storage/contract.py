@@ -7,7 +7,7 @@ locks or asks a clock. docs/adr/0014-one-seam-for-files.md has the reasons.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -110,10 +110,13 @@ class Files(Protocol):
         """
         ...
 
-    def walk(self, folder: str = "") -> Iterator[Info]:
+    def walk(
+        self, folder: str = "", passing: Callable[[PermissionError], None] | None = None
+    ) -> Iterator[Info]:
         """The files in a folder and in all folders below, in any order, without holding all of them at once.
 
-        None where there is no such folder. A folder behind a link is not gone into: it may lead back.
+        None where there is no such folder. A folder behind a link is not gone into: it may lead back. One below that may not be looked into
+        is passed by where somebody is told of it, and an error else.
         """
         ...
 

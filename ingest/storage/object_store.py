@@ -146,8 +146,10 @@ class ObjectFiles(InStore["ObjectStore"]):
                 last = name.encode()
                 yield name
 
-    def walk(self, folder: str = "") -> Iterator[Info]:
-        """The files in a folder and in all folders below, by one listing, a page at a time."""
+    def walk(
+        self, folder: str = "", passing: Callable[[PermissionError], None] | None = None
+    ) -> Iterator[Info]:
+        """The files in a folder and in all folders below, by one listing, a page at a time: who may list a bucket sees all of it."""
         above = self._key(folder)
         with self._told(folder):
             pages = iter(obstore.list(self._client, above or None, chunk_size=_PAGE))

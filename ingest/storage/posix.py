@@ -110,19 +110,26 @@ class PosixFiles:
         """The names of the files right in a folder, in order, by one look at the folder."""
         return (entry.name for entry in self._files_in(folder, after))
 
-    def walk(self, folder: str = "") -> Iterator[Info]:
+    def walk(
+        self, folder: str = "", passing: Callable[[PermissionError], None] | None = None
+    ) -> Iterator[Info]:
         """The files in a folder and in all folders below."""
-        with _scanned(self._at(folder)) as entries:
-            below = []
-            for entry in entries:
-                path = f"{folder}/{entry.name}".lstrip("/")
-                if entry.is_dir(follow_symlinks=False):
-                    below.append(path)
-                elif _is_file(entry):
-                    with suppress(FileNotFoundError):
-                        yield _info(path, entry.stat())
+        below = list[str]()
+        try:
+            with _scanned(self._at(folder)) as entries:
+                for entry in entries:
+                    path = f"{folder}/{entry.name}".lstrip("/")
+                    if entry.is_dir(follow_symlinks=False):
+                        below.append(path)
+                    elif _is_file(entry):
+                        with suppress(FileNotFoundError):
+                            yield _info(path, entry.stat())
+        except PermissionError as error:
+            if passing is None or not folder:
+                raise
+            passing(error)
         for path in below:
-            yield from self.walk(path)
+            yield from self.walk(path, passing)
 
     def has_files(self, folder: str = "") -> bool:
         """Whether there is a file right in a folder."""

@@ -256,7 +256,11 @@ def version_of(table: At, newest: int, app_id: str, number: int) -> tuple[int | 
 
 def transactions_of(table: At, version: int) -> dict[str, int]:
     """Those of a version, whose other actions are not looked at. Raises FileNotFoundError where its entry is not there (any more)."""
-    content = files_at(table).read(entry_path(version))
+    return transactions_in(files_at(table).read(entry_path(version)))
+
+
+def transactions_in(content: bytes) -> dict[str, int]:
+    """The same of an entry's content."""
     told = (json.loads(line).get("txn") for line in content.splitlines() if b'"txn"' in line)
     return {action["appId"]: action["version"] for action in told if action is not None}
 

@@ -23,7 +23,7 @@ from distributary.ingest.settings.table_properties import interval_seconds
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import temporary_files
 from distributary.ingest.tables.handle import opened, told
-from distributary.ingest.tables.log import LastCheckpoint, entry_tag, is_whole, last_checkpoint
+from distributary.ingest.tables.log import LastCheckpoint, entry_tag, has_entry, is_whole, last_checkpoint
 from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
@@ -33,6 +33,9 @@ _INTERVAL, _RETENTION_SECONDS = 100, 30 * 86_400.0
 
 # Commits between two checkpoints, as a part of the files that the last one names.
 _SHARE = 8
+
+# Behind upkeep: from so many entries on, or as many as take the time that reading the checkpoint does: an entry takes that of some eighty actions.
+_TAIL, _TAIL_SHARE = 10, 80
 
 # Two: the one that is far away mostly waits, and the one that is near takes a core from whoever decodes.
 _THREADS = 2
@@ -129,7 +132,9 @@ class LogCheckpoints:
     def _renew(self, committed: Committed) -> None:
         try:
             last = last_checkpoint(committed.place)
-            if is_due(committed, last):
+            # Upkeep may have been here meanwhile.
+            is_newer = last.version > committed.version and has_entry(committed.place, last.version)
+            if not is_newer and is_due(committed, last):
                 _write(committed, last)
             clean_up(committed)
         except (DeltaError, OSError, ValueError) as error:
@@ -151,6 +156,20 @@ def is_due(committed: Committed, last: LastCheckpoint) -> bool:
     return not -1 <= last.version <= committed.version or (
         committed.version - last.version >= max(committed.interval, share)
     )
+
+
+def shorten_tail(place: Files, version: int, properties: Mapping[str, str]) -> bool:
+    """Whether a checkpoint was written at a version, the newest one, since whoever opens the table went through many entries behind the last one.
+
+    For a moment at which there is time for it, as nobody waits. Raises DeltaError where delta-rs cannot write it, OSError where its place does not
+    answer or a disk refuses to sync.
+    """
+    last = last_checkpoint(place)
+    tail = version - last.version
+    if 0 <= tail < max(_TAIL, last.size // _TAIL_SHARE):
+        return False
+    _write(Committed(place, version, properties, tag=None, entries={}), last)
+    return True
 
 
 def pack(entry: bytes) -> bytes:

@@ -26,7 +26,7 @@ from distributary.ingest.log_paths import LOG, entry_path, entry_version
 from distributary.ingest.merge.vectors import file_of
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
-from distributary.ingest.tables.log import ENGINE, entry, is_whole, write_again
+from distributary.ingest.tables.log import ENGINE, entry, is_whole, transactions_of, write_again
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +70,9 @@ _WRITTEN: Mapping[str, str] = {"num_added_files": "add", "num_removed_files": "r
 
 # A path is encoded as in a URI, so that only what names a scheme has a colon there. Spark has one slash behind it: `file:/lake/...`.
 _ABSOLUTE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+
+# Applications that commit one thing only when the one before it is synced: what pipelines of ours commit to tables of each role, and replays.
+_ONE_BY_ONE = re.compile(r"/(?:events|quarantine|batches|changes|bronze|replay)$")
 
 # With so many letters Parquet files begin and end: others where they are encrypted.
 _MAGIC = 4
@@ -115,16 +118,19 @@ def _put_anew(table: Files, names: Sequence[str], synced: Synced) -> None:
     power fails everybody reads it.
     """
     newest = max(_versions(names), default=-1)
-    first = newest + 1
+    first, found, known = newest + 1, list[str](), set[str]()
     for version in range(newest, max(newest - _MOST_LOOKED_AT, -1), -1):
         try:
-            actions = entry(table, version)
+            told = transactions_of(table, version)
         except FileNotFoundError:
             break
-        if any(synced(one["txn"]["appId"], one["txn"]["version"]) for one in actions if "txn" in one):
+        if any(synced(app, number) for app, number in told.items()):
             break
         first = version
-    found = [entry_path(version) for version in range(first, newest + 1)]
+        # Of the thousands that another pipeline may have in a ledger of several only its newest one may not be.
+        if not told or not known.issuperset(told):
+            found.append(entry_path(version))
+        known |= {app for app in told if _ONE_BY_ONE.search(app)}
     found += [
         f"{LOG}/{name}" for name in names if (one := _CHECKPOINT.fullmatch(name)) and int(one[1]) >= first
     ]

@@ -31,6 +31,19 @@ FORGETS = "delta.setTransactionRetentionDuration"
 BATCH, OFFSETS = "distributary.batch_id", "distributary.offsets"
 
 
+_REPLAY = "replay"
+
+
+def app_of_replays(generation: str) -> str:
+    """The application that the replays of a generation commit by, each under a number of its own."""
+    return f"{generation}/{_REPLAY}"
+
+
+def is_of_replay(app_id: str) -> bool:
+    """Whether an application commits replays; earlier versions had another one for each of them."""
+    return app_id.endswith(f"/{_REPLAY}") or f"/{_REPLAY}/" in app_id
+
+
 class TakesNoFiles(CommitImpossible):
     """A table that takes rows alone, by Spark's writer: files as they are were decided for it before somebody altered it."""
 
@@ -134,8 +147,12 @@ class TableCommit:
             if newest != mine.batch_id
             else f"a batch {newest} of other offsets or files"
         )
-        raise TableAhead(
-            f"table {self.place} has {what}, and this log only now comes to batch {mine.batch_id}: its checkpoint was put back "
+        raise self.ahead(what)
+
+    def ahead(self, what: str) -> TableAhead:
+        """The error for a table that has something already which its log only now comes to."""
+        return TableAhead(
+            f"table {self.place} has {what}, and this log only now comes to batch {self.batch_id}: its checkpoint was put back "
             "from an older copy, or a copy of it is run somewhere else. Run one alone; where the newest one is gone, go on with a new "
             "checkpoint and `start: from_tables`"
         )

@@ -32,6 +32,7 @@ from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import has_log
+from distributary.ingest.tables.log_checkpoint import shorten_tail
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep.clustered import cluster
 from distributary.ingest.upkeep.compaction import Compaction, Size, compact, said
@@ -192,6 +193,15 @@ def maintain(
     return Upkeep(settings.name, wish.dry_run, wish.older_than_days, tuple(done), record)
 
 
+def _summed_up(place: Files, properties: Mapping[str, str]) -> list[str]:
+    """Why a table's log got no checkpoint that it should have; nothing where all is well."""
+    try:
+        shorten_tail(place, opened(place).version(), properties)
+    except DeltaError as error:
+        return [f"its log got no checkpoint: {said(error)}"]
+    return []
+
+
 def _each(round_: _Round, tables: Sequence[str], make_bar: Bars) -> list[TableUpkeep]:
     advance, done = make_bar(len(tables), "upkeep of tables"), list[TableUpkeep]()
     with ThreadPoolExecutor(_THREADS_IN_STORES if round_.root.remote else _THREADS) as pool:
@@ -271,6 +281,7 @@ class _Round:
             together = compact if state.clustering is None else cluster
             compaction = together(place, dry_run=self.wish.dry_run)
             left += [f"not compacted: {compaction.left}"] if compaction.left else []
+            left += [] if self.wish.dry_run else _summed_up(place, state.properties)
             found, not_looked_at = self._found(place, state.partitions, state.properties)
             left += not_looked_at
             if not self.wish.dry_run:

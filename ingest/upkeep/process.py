@@ -56,7 +56,7 @@ def _sentence(done: Upkeep) -> str:
     left = sum(1 for one in done.tables if one.left) + bool(done.record.left)
     waits = f"; {left:,} were left in part (`distributary maintain` says why)" if left else ""
     record = done.record
-    old = record.batches + record.changes + record.quarantined
+    old = record.batches + record.changes + record.quarantined + record.resolved
     let_go = f", {old:,} rows of an old record let go" if old else ""
     return (
         f"{done.compacted:,} files compacted into {done.made:,}, {done.deleted.files:,} deleted in "

@@ -16,7 +16,12 @@ from deltalake import DeltaTable, write_deltalake
 from deltalake.exceptions import CommitFailedError, DeltaError
 from pyarrow import dataset
 
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import (
+    BATCHES_TABLE,
+    CHANGES_TABLE,
+    QUARANTINE_TABLE,
+    RESOLVED_TABLE,
+)
 from distributary.ingest.parquet.data_file import generation_mark
 from distributary.ingest.settings.groups import Keep
 from distributary.ingest.storage.contract import Files
@@ -28,6 +33,7 @@ from distributary.ingest.upkeep.compaction import ATTEMPTS, NO_HOOKS, said, sync
 from distributary.ingest.upkeep.ledger_days import Bounds, Row, Span
 from distributary.ingest.upkeep.light_rows import LightRows
 from distributary.ingest.upkeep.replayed import begun_before, replays_before
+from distributary.ingest.upkeep.resolved import PLACE, keep_moved
 from distributary.ingest.upkeep.undecided import Undecided
 
 # A start may come back to the newest batch of a generation, and to the one before it.
@@ -46,6 +52,7 @@ class RecordUpkeep:
     batches      rows of the ledger for which another one stands now
     changes      rows of the ledger of changes that were deleted
     quarantined  rows of the quarantine that were
+    resolved     rows that told what became of such
     left         what was not done, and why
     failed       why something that should have been done was not; None where all went well
     """
@@ -53,6 +60,7 @@ class RecordUpkeep:
     batches: int = 0
     changes: int = 0
     quarantined: int = 0
+    resolved: int = 0
     left: tuple[str, ...] = ()
     failed: str | None = None
 
@@ -89,7 +97,7 @@ def keep_record(root: Files, mine: Pipeline, keep: Keep, now: int, *, dry_run: b
     try:
         for generation, rows in sorted(_generations(root, mine.name).items()):
             done = round_.kept(done, generation, rows)
-        done = replace(done, quarantined=done.quarantined + round_.refused_again())
+        done = round_.refused_again(done)
     except (DeltaError, OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
         done = replace(done, failed=said(error))
     return done
@@ -133,8 +141,13 @@ class _Round:
         # Nobody may miss a record of which the ledger does not say yet that it may be gone.
         days = self.keep.quarantine_days if len(done.left) == told else None
         quarantined = self._delete(QUARANTINE_TABLE, batches, days)
-        changes = self._delete(CHANGES_TABLE, batches, self.keep.changes_days)
-        return replace(done, changes=done.changes + changes, quarantined=done.quarantined + quarantined)
+        return replace(
+            done,
+            changes=done.changes + self._delete(CHANGES_TABLE, batches, self.keep.changes_days),
+            quarantined=done.quarantined + quarantined,
+            # Behind those that they tell of, which would be open again.
+            resolved=done.resolved + self._delete(RESOLVED_TABLE, batches, days),
+        )
 
     def _why_not(self, generation: str, rows: LightRows) -> str:
         """Why nothing is done about a generation; empty where there is no reason."""
@@ -173,8 +186,8 @@ class _Round:
         mine = (dataset.field("generation") == batches.generation) & (dataset.field("batch_id") <= through)
         return self._deleted(place, mine, f"generation = '{batches.generation}' AND batch_id <= {through}")
 
-    def refused_again(self) -> int:
-        """How many rows of the quarantine were deleted that replays had put there, which no batch of the ledger tells of, or would be.
+    def refused_again(self, done: RecordUpkeep) -> RecordUpkeep:
+        """With the rows of the quarantine that replays had put there, which no batch of the ledger tells of, and what told of such.
 
         Raises OSError, and ValueError, KeyError or TypeError where what is told of replays cannot be read.
         """
@@ -183,15 +196,25 @@ class _Round:
             Bounds.of(self.now, None, self.keep.quarantine_days).purged,
         )
         if before is None or not has_log(place) or not (replays := replays_before(self.root, before)):
-            return 0
+            return done
         field, handle = dataset.field("generation"), opened(place)
         if "pipeline" not in handle.schema().to_arrow().names:
-            return 0
+            return done
         mine = field.isin(replays) & (dataset.field("pipeline") == self.mine.name)
-        there = _table(handle, mine, ["generation"])["generation"].unique().to_pylist()
+        places = [place, *(one for one in [self.root.below(RESOLVED_TABLE)] if has_log(one))]
+        there = {
+            one
+            for table in places
+            for one in _table(opened(table), mine, ["generation"])["generation"].to_pylist()
+        }
         old = [one for one in sorted(begun_before(self.root, there, before)) if _ID.fullmatch(one)]
-        told = ", ".join(f"'{one}'" for one in old)
-        return self._deleted(place, field.isin(old), f"generation IN ({told})") if old else 0
+        if not old:
+            return done
+        condition = f"generation IN ({', '.join(map(repr, old))})"
+        quarantined, *resolved = [self._deleted(table, field.isin(old), condition) for table in places]
+        return replace(
+            done, quarantined=done.quarantined + quarantined, resolved=done.resolved + sum(resolved)
+        )
 
     def _deleted(self, place: Files, mine: dataset.Expression, condition: str) -> int:
         """How many rows of a table meet a condition, which are deleted unless it is a dry run."""
@@ -201,6 +224,9 @@ class _Round:
             if self.dry_run or not found:
                 return int(found)
             version = handle.version()
+            if place.url == self.root.below(RESOLVED_TABLE).url:
+                # Whoever holds the tables against the ledger finds these records in them, and in no batch's part of it.
+                keep_moved(self.root, self.mine.name, _table(handle, mine, [*PLACE, "outcome"]))
             try:
                 handle.delete(condition, post_commithook_properties=NO_HOOKS)
             except CommitFailedError:

@@ -12,6 +12,7 @@ from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.commit_log.entries import NONE, Owner
 from distributary.ingest.merge import vectors
 from distributary.ingest.parquet import data_file
+from distributary.ingest.tables.transaction import is_of_replay
 from distributary.ingest.upkeep.replayed import under_way
 
 
@@ -45,7 +46,9 @@ class Undecided:
         return made_for is not None and made_for[0] not in {*self.settled, *self.unreached}
 
     def is_of(self, transaction: Mapping[str, Any]) -> bool:
-        """Whether a `txn` action is that of a batch which is not settled."""
+        """Whether a `txn` action is that of a batch which is not settled; the numbers of replays are others, and tell nothing of batches."""
+        if is_of_replay(str(transaction["appId"])):
+            return False
         mark = data_file.generation_mark(str(transaction["appId"]).partition("/")[0])
         return mark in self.settled and int(transaction["version"]) > self.settled[mark]
 

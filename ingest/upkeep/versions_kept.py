@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from urllib.parse import unquote
@@ -43,10 +43,7 @@ def named(place: Files, live: LiveFiles, since: int, is_undecided: Callable[[Act
     found = Named()
     for _, add in live:
         found.kept |= _files(add)
-    base, paths = live_files.checkpoint_of(place, live.version)
-    undecided = any(
-        is_undecided(txn) for path in paths for txn in live_files.in_checkpoint(place, path, "txn")
-    )
+    base, paths, undecided = _told_in_order(place, live.version, is_undecided)
     for path in paths:
         for remove in live_files.in_checkpoint(place, path, "remove"):
             at = since if undecided else remove.get("deletionTimestamp") or since
@@ -64,6 +61,27 @@ def named(place: Files, live: LiveFiles, since: int, is_undecided: Callable[[Act
         found.kept |= _files(remove)
     found.expired -= found.kept
     return found
+
+
+def _told_in_order(
+    place: Files, version: int, is_undecided: Callable[[Action], bool]
+) -> tuple[int, Sequence[str], bool]:
+    """The newest checkpoint of a log without an undecided batch, its parts, and whether there is none; then it is the newest of all.
+
+    A checkpoint does not tell what came before such a batch and what behind it. The entries behind an older one do, as long as they are there.
+    """
+    newest = base, paths = live_files.checkpoint_of(place, version)
+    while _holds_undecided(place, paths, is_undecided):
+        before, paths = live_files.checkpoint_of(place, base - 1, hinted=False)
+        there = {entry_version(name) for name in place.names(LOG)}
+        if not there.issuperset(range(before + 1, base + 1)):
+            return *newest, True
+        base = before
+    return base, paths, False
+
+
+def _holds_undecided(place: Files, paths: Sequence[str], is_undecided: Callable[[Action], bool]) -> bool:
+    return any(is_undecided(txn) for path in paths for txn in live_files.in_checkpoint(place, path, "txn"))
 
 
 def _sort(found: Named, remove: Action, at: int, since: int) -> None:

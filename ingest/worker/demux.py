@@ -18,7 +18,7 @@ from distributary.ingest import pins as reasons
 from distributary.ingest.bronze.rule import ALREADY
 from distributary.ingest.kafka.offset_spans import committed, count_spans, placed
 from distributary.ingest.kafka.portions import any_kept_back
-from distributary.ingest.kafka.records import raw_records
+from distributary.ingest.kafka.records import TEXT, raw_records
 from distributary.ingest.landing.told import reasons as told_of_files
 from distributary.ingest.pins import Pins, RecordKey, Verdict, numbers_of_records
 from distributary.ingest.worker.gathering import report_row, shipments
@@ -89,7 +89,8 @@ class Demultiplexer:
             self._keep(raw)
         keys = None if self._keys is None else self._keys.look(raw["key"])
         raw = raw if keys is None else keys.beside(raw)
-        rows = self._of_some_time(raw, self._not_yet_placed(raw, self._without_rejected(raw)))
+        rows = self._without_erased(raw, self._not_yet_placed(raw, self._without_rejected(raw)))
+        rows = self._of_some_time(raw, rows)
         frames = self._task.codec.split(raw["value"], raw["header_id"])
         self._refuse_headless(raw, frames, rows)
         self._take_tombstones(raw, keys, rows[frames.kind[rows] == TOMBSTONE])
@@ -163,6 +164,20 @@ class Demultiplexer:
         there = placed(raw, rows, self._pins.placed)
         self._task.report.counts.already += int(there.sum())
         return rows[~there]
+
+    def _without_erased(self, raw: pa.RecordBatch, rows: Rows) -> Rows:
+        """The rows without those whose keys say that they land nowhere, before anything else could be made of them."""
+        keys = self._pins.rules.tables.erased.keys
+        if not keys:
+            return rows
+        mine = pc.is_in(raw["key"], pa.array(keys, raw["key"].type))
+        if TEXT in raw.schema.names:
+            mine = pc.or_(mine, pc.is_in(raw[TEXT].cast(pa.binary()), pa.array(keys, pa.binary())))
+        gone: npt.NDArray[np.bool_] = mine.fill_null(False).to_numpy(zero_copy_only=False)[rows]
+        if gone.any():
+            self._task.report.counts.dropped[reasons.ERASED] += int(gone.sum())
+        left: Rows = rows[~gone]
+        return left
 
     def _of_some_time(self, raw: pa.RecordBatch, rows: Rows) -> Rows:
         """The rows without those whose time no table holds, or that have none since they tell of a file; a tombstone has no value to be kept for."""

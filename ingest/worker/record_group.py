@@ -278,7 +278,7 @@ def _reshaped(part: Part, place: int) -> Part:
 def without_erased(batch: Batch, rows: Rows, decoded: Decoded) -> Decoded:
     """Records that were erased, wherever they land, land nowhere."""
     book = batch.pins.rules.tables
-    for text in book.erased:
+    for text in book.erased.conditions:
         try:
             met = book.conditions[text].met(with_beside(decoded.rows, decoded.beside))
         except ConfigError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TypeVar
@@ -21,7 +21,7 @@ from distributary.ingest.upkeep.replayed import OUTCOMES
 from distributary.producer_sim.truth.sent import Truth
 from distributary.producer_sim.verify.commit_check import check_commits, generations, newest_of_own
 from distributary.producer_sim.verify.coverage import Coverage
-from distributary.producer_sim.verify.erased import with_erased
+from distributary.producer_sim.verify.erased import gone_from, with_erased
 from distributary.producer_sim.verify.kept.as_they_came import Kept, check_kept, survey_kept
 from distributary.producer_sim.verify.kept.replayed import with_replayed
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
@@ -30,7 +30,7 @@ from distributary.producer_sim.verify.log_check import LogNow, check_log, read_l
 from distributary.producer_sim.verify.quarantine_survey import QuarantineSurvey, survey_quarantine
 from distributary.producer_sim.verify.table_survey import Survey, holders, survey_table
 from distributary.producer_sim.verify.topic_check import TopicsNow, check_topics, topics_now, unread
-from distributary.producer_sim.verify.truth_check import against_truth
+from distributary.producer_sim.verify.truth_check import Excused, against_truth
 from distributary.producer_sim.verify.verdict import EXAMPLES, Difference, Verdict, listed, named
 
 Read = TypeVar("Read")
@@ -130,7 +130,7 @@ def compare(
         *broken,
         *_stray(held),
         *_twice(lake, readable, tables, held.coverage),
-        *(against_truth(lake, truth, tables, held) if truth is not None else ()),
+        *(_against_truth(lake, truth, tables, held, (ledger or (), kept)) if truth is not None else ()),
         *(_against_ledger(lake, ledger, tables, held, kept) if told else ()),
         *(_against_the_rest(lake, ledger or [], tables, log, beside.topics) if told else ()),
         *(check_kept(lake, kept, ledger or ()) if told else ()),
@@ -183,6 +183,23 @@ def _twice(lake: Lake, names: list[str], tables: Survey, quarantine: Coverage) -
             found = holders(lake, names, partition, offsets[:EXAMPLES])
             detail = f"{listed(offsets.tolist(), len(offsets))}, found in {', '.join(found)}"
             yield Difference("record_twice", named(partition), detail)
+
+
+def _against_truth(
+    lake: Lake,
+    truth: Truth,
+    tables: Survey,
+    quarantine: QuarantineSurvey,
+    told: tuple[Sequence[Batch], Kept],
+) -> Iterator[Difference]:
+    """By what is told beside the tables: by the ledger, and of records that were kept as they came."""
+    ledger, kept = told
+    try:
+        gone = gone_from(lake, kept.tables)
+    except (*READ_ERRORS, ValueError, KeyError, TypeError):
+        # Told where the ledger is looked at.
+        gone = {}
+    yield from against_truth(lake, truth, tables, quarantine, Excused.by(ledger, gone))
 
 
 def _against_ledger(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+
+import numpy as np
 
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.erasure.record import all_gone
+from distributary.producer_sim.verify.coverage import Coverage
 from distributary.producer_sim.verify.lake import Lake
 from distributary.producer_sim.verify.ledger_check import Held
 
@@ -28,3 +31,15 @@ def with_erased(lake: Lake, held: Held, passing: Collection[str] = ()) -> Held:
             if generation is not None and batch_id is not None:
                 held.quarantined[generation, batch_id] += len(lacking)
     return held
+
+
+def gone_from(lake: Lake, passing: Collection[str] = ()) -> Mapping[str, Coverage]:
+    """Where those records come from, each once, by the table that they were erased from; raises as `with_erased`."""
+    found: dict[str, Coverage] = {}
+    for table, gone in all_gone(lake.root, lake.me.name) if lake.me is not None else ():
+        if table in passing:
+            continue
+        coverage = found.setdefault(table, Coverage())
+        for (_, _, topic, partition), offsets in gone.parts.items():
+            coverage.add((topic, partition), np.unique(coverage.lacking((topic, partition), offsets)))
+    return found

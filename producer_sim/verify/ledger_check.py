@@ -29,6 +29,7 @@ class Rows:
 
     purged  those of quarantine that may be gone by now
     kept    those that were kept as they came, beside where they went
+    by_reason  of those in quarantine and dropped how many for which reason
     """
 
     read: int
@@ -38,6 +39,7 @@ class Rows:
     already: int
     purged: int = 0
     kept: int = 0
+    by_reason: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def placed(self) -> int:
@@ -45,7 +47,9 @@ class Rows:
         return self.tables + self.quarantined + self.dropped + self.already
 
 
-SUMS = {field.name: f"rows_{field.name}" for field in fields(Rows)}
+_REASONS = "rows_by_reason"
+
+SUMS = {one.name: f"rows_{one.name}" for one in fields(Rows) if one.name != "by_reason"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
         return None
     there = {part.name for part in table.schema().fields}
     # Ledgers of earlier versions lack these columns.
-    later = [*SUMS.values(), *MERGED_ROWS, "first_batch_id"]
+    later = [*SUMS.values(), _REASONS, *MERGED_ROWS, "first_batch_id"]
     wanted = [
         "pipeline",
         "generation",
@@ -111,7 +115,7 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
         Batch(
             generation=row["generation"],
             batch_id=row["batch_id"],
-            rows=Rows(**{name: row.get(column) or 0 for name, column in SUMS.items()}),
+            rows=_rows(row),
             ranges={
                 (topic, int(number)): (start, end)
                 for topic, partitions in json.loads(row["offsets"]).items()
@@ -128,6 +132,11 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
         for row in rows
     ]
     return sorted(found, key=lambda batch: (batch.generation, batch.batch_id))
+
+
+def _rows(row: Mapping[str, Any]) -> Rows:
+    counts = {name: row.get(column) or 0 for name, column in SUMS.items()}
+    return Rows(**counts, by_reason=json.loads(row.get(_REASONS) or "{}"))
 
 
 def _merged(row: Mapping[str, Any]) -> int | None:

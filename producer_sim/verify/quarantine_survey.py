@@ -10,8 +10,10 @@ import pyarrow.compute as pc
 
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, RESOLVED_TABLE
 from distributary.ingest.pins import NO_ENTITY
-from distributary.ingest.quarantine.resolved import IDENTITY, TO_TABLE
+from distributary.ingest.quarantine.resolved import IDENTITY
 from distributary.ingest.quarantine.rows import identities
+from distributary.ingest.upkeep.resolved import MOVED, TO_TABLE
+from distributary.ingest.upkeep.resolved import moved as moved_before
 from distributary.producer_sim.formats.corruption import value_digest
 from distributary.producer_sim.truth.checksum import Sum
 from distributary.producer_sim.truth.sent import PartitionOffset, Truth
@@ -100,6 +102,11 @@ def _resolved(lake: Lake, others: pa.Array, moved: Coverage) -> pa.Array:
         mine = every.filter(pc.invert(pc.is_in(every["generation"], others)))
         found.append(identities(pa.Table.from_batches([mine])))
         _counted(mine.filter(pc.equal(mine["outcome"], TO_TABLE)), moved)
+    try:
+        for partition, offsets in moved_before(lake.root, None if lake.me is None else lake.me.name):
+            moved.add(partition, moved.lacking(partition, offsets))
+    except (ValueError, KeyError, TypeError) as error:
+        raise OSError(f"{MOVED}: what is kept of records that were brought back: {error}") from error
     return pa.chunked_array([chunk for one in found for chunk in one.chunks], pa.string()).combine_chunks()
 
 

@@ -3,36 +3,106 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
-from distributary.ingest.pins import NO_ENTITY
+from distributary.ingest.pins import DELETE, ERASED, EXPECTATION, EXPECTATION_DROP, NO_ENTITY
 from distributary.producer_sim.truth.checksum import Sum
 from distributary.producer_sim.truth.sent import PartitionOffset, Truth
-from distributary.producer_sim.verify.coverage import Coverage, Offsets
+from distributary.producer_sim.verify.coverage import BLOCK, Coverage, Offsets, Partition
 from distributary.producer_sim.verify.entities import Expected, expected
 from distributary.producer_sim.verify.lake import Lake
+from distributary.producer_sim.verify.ledger_check import Batch
 from distributary.producer_sim.verify.quarantine_survey import QuarantineSurvey
 from distributary.producer_sim.verify.table_survey import GroupKey, Survey
 from distributary.producer_sim.verify.verdict import EXAMPLES, Difference, DifferenceKind, listed, named
 
+# Beside those that have no entity, which the truth itself tells.
+_KEPT_OUT = (ERASED, EXPECTATION_DROP, DELETE)
+
+
+@dataclass(frozen=True, slots=True)
+class Excused:
+    """Records that need not be found where they were sent to.
+
+    gone      where those come from that were erased, by the table that they were in
+    kept_out  how many land nowhere as the settings say, by the ledger
+    refused   how many went to quarantine as they do not meet an expectation, by the ledger
+    purged    how many may be gone from quarantine by now, by the ledger
+    """
+
+    gone: Mapping[str, Coverage] = field(default_factory=dict)
+    kept_out: int = 0
+    refused: int = 0
+    purged: int = 0
+
+    @classmethod
+    def by(cls, ledger: Iterable[Batch], gone: Mapping[str, Coverage]) -> Excused:
+        """As a ledger tells, and what is kept of erasures."""
+        rows = [batch.rows for batch in ledger]
+        return cls(
+            gone,
+            sum(one.by_reason.get(reason, 0) for one in rows for reason in _KEPT_OUT),
+            sum(one.by_reason.get(EXPECTATION, 0) for one in rows),
+            sum(one.purged for one in rows),
+        )
+
+    def erased(self, table: str, topic: str, found: Coverage) -> int:
+        """How many records of a topic were erased from a table, and are not found."""
+        every = self.gone.get(table, ())
+        return sum(
+            len(found.lacking(partition, np.flatnonzero(counts) + number * BLOCK))
+            for partition, number, counts in every
+            if partition[0] == topic
+        )
+
+    def is_gone(self, partition: Partition, offset: int) -> bool:
+        """Whether a record was erased from quarantine."""
+        gone = self.gone.get(QUARANTINE_TABLE)
+        return gone is not None and gone.count(partition, offset) > 0
+
+
+NOTHING = Excused()
+
+
+class _Short:
+    """How many rows may be missing yet: of a table, as they were erased, and of all of them, as they were kept out."""
+
+    def __init__(self, excused: Excused, topic: str, tables: Survey) -> None:
+        self._erased = {table: excused.erased(table, topic, tables.coverage) for table in excused.gone}
+        self._kept_out = excused.kept_out + excused.refused
+
+    def may_be(self, table: str, rows: int) -> bool:
+        """Whether so many of a table may be; they are none of the others then."""
+        erased = min(rows, self._erased.get(table, 0))
+        if rows - erased > self._kept_out:
+            return False
+        self._kept_out -= rows - erased
+        if erased:
+            self._erased[table] -= erased
+        return True
+
 
 def against_truth(
-    lake: Lake, truth: Truth, tables: Survey, quarantine: QuarantineSurvey
+    lake: Lake, truth: Truth, tables: Survey, quarantine: QuarantineSurvey, excused: Excused = NOTHING
 ) -> Iterator[Difference]:
-    """Everything in which tables and quarantine differ from what was sent. Raises ConfigError if the truth does not say enough."""
+    """Everything in which tables and quarantine differ from what was sent. Raises ConfigError if the truth does not say enough.
+
+    Of a group that lacks rows which are excused nobody can tell whether the others have their values.
+    """
     where = expected(lake, truth)
-    yield from _parts(where, truth.topic, tables)
-    yield from _lost(truth, tables.coverage, quarantine.coverage, where.dropped)
-    yield from _corrupt(truth, tables.coverage, quarantine)
-    yield from _good_in_quarantine(where.quarantined, quarantine)
+    yield from _parts(where, truth.topic, tables, _Short(excused, truth.topic, tables))
+    yield from _lost(truth, tables.coverage, quarantine.coverage, where.dropped, excused)
+    yield from _corrupt(truth, tables.coverage, quarantine, excused)
+    yield from _good_in_quarantine(where.quarantined, quarantine, excused, truth.topic)
     yield from _tombstones(truth, tables.coverage, quarantine.coverage)
     yield from _unsent(truth, tables.coverage, quarantine.coverage)
 
 
-def _parts(where: Expected, topic: str, tables: Survey) -> Iterator[Difference]:
+def _parts(where: Expected, topic: str, tables: Survey, short: _Short) -> Iterator[Difference]:
     """For each table, game and schema: rows and checksum as sent, there and in no other table."""
     found = {key: total for key, total in tables.groups.items() if key[1] == topic}
     there = {table.name for table in tables.tables}
@@ -41,6 +111,8 @@ def _parts(where: Expected, topic: str, tables: Survey) -> Iterator[Difference]:
         total = _taken(found, (part.table, topic, part.game), part.schema_id)
         schema = "any schema id" if part.schema_id is None else f"schema id {part.schema_id}"
         at = f"{part.table}, game {part.game!r}, {schema}"
+        if total.rows < sent.rows and short.may_be(part.table, sent.rows - total.rows):
+            continue
         if part.table not in there:
             yield Difference("table_missing", at, f"no such table, {sent.rows:,} rows sent")
         else:
@@ -70,22 +142,29 @@ def _taken(found: dict[GroupKey, Sum], of_game: tuple[str, str, str], schema_id:
     return together
 
 
-def _lost(truth: Truth, tables: Coverage, quarantine: Coverage, dropped: int) -> Iterator[Difference]:
+def _lost(
+    truth: Truth, tables: Coverage, quarantine: Coverage, dropped: int, excused: Excused
+) -> Iterator[Difference]:
     """Good records that are nowhere; corrupt ones and tombstones have their own checks.
 
-    As many as the settings drop may be nowhere. That they are the right ones follows from the tables' checksums.
+    As many as the settings drop may be nowhere. That they are the right ones follows from the tables' checksums, but for those that the
+    ledger alone tells of.
     """
-    nowhere = list(_nowhere(truth, tables, quarantine))
-    if sum(len(lost) for _, lost in nowhere) <= dropped:
+    nowhere = list(_nowhere(truth, tables, quarantine, excused))
+    others = excused.kept_out + min(excused.purged, excused.refused)
+    if sum(len(lost) for _, lost in nowhere) <= dropped + others:
         return
     and_dropped = f"; {dropped:,} in all have no entity and are dropped" if dropped else ""
+    and_dropped += f"; {others:,} in all are kept out, as the settings say" if others else ""
     for number, lost in nowhere:
         detail = listed(lost.tolist(), len(lost)) + and_dropped
         yield Difference("record_lost", named((truth.topic, number)), detail)
 
 
-def _nowhere(truth: Truth, tables: Coverage, quarantine: Coverage) -> Iterator[tuple[int, Offsets]]:
-    """The offsets of good records that are nowhere, with their partitions."""
+def _nowhere(
+    truth: Truth, tables: Coverage, quarantine: Coverage, excused: Excused
+) -> Iterator[tuple[int, Offsets]]:
+    """The offsets of good records that are nowhere, and were not erased, with their partitions."""
     elsewhere: dict[int, set[int]] = defaultdict(set)
     for place in (*truth.corrupt, *truth.tombstones):
         elsewhere[place.partition].add(place.offset)
@@ -96,19 +175,27 @@ def _nowhere(truth: Truth, tables: Coverage, quarantine: Coverage) -> Iterator[t
                 tables.missing(partition, start, end), quarantine.missing(partition, start, end)
             )
             lost = np.setdiff1d(nowhere, np.array(sorted(elsewhere[number]), np.int64))
+            for gone in excused.gone.values():
+                lost = gone.lacking(partition, lost)
             if len(lost):
                 yield number, lost
 
 
-def _corrupt(truth: Truth, tables: Coverage, quarantine: QuarantineSurvey) -> Iterator[Difference]:
+def _corrupt(
+    truth: Truth, tables: Coverage, quarantine: QuarantineSurvey, excused: Excused
+) -> Iterator[Difference]:
     absent: dict[str, list[PartitionOffset]] = defaultdict(list)
     present: dict[str, list[PartitionOffset]] = defaultdict(list)
     for place, record in sorted(truth.corrupt.items()):
         partition = (truth.topic, place.partition)
-        if not quarantine.coverage.count(partition, place.offset):
+        if not (
+            quarantine.coverage.count(partition, place.offset) or excused.is_gone(partition, place.offset)
+        ):
             absent[record.kind].append(place)
         if tables.count(partition, place.offset):
             present[record.kind].append(place)
+    if sum(map(len, absent.values())) <= excused.purged:
+        absent.clear()
     for kind, places in absent.items():
         yield Difference("corrupt_not_quarantined", kind, _examples(places, len(places)))
     for kind, places in present.items():
@@ -120,11 +207,16 @@ def _corrupt(truth: Truth, tables: Coverage, quarantine: QuarantineSurvey) -> It
         yield Difference("reason_differs", refused, f"{count:,} records are in quarantine for {reason}")
 
 
-def _good_in_quarantine(homeless: Sum, quarantine: QuarantineSurvey) -> Iterator[Difference]:
-    """Nothing wrong is with these but that they may have no entity."""
-    if homeless.rows:
+def _good_in_quarantine(
+    homeless: Sum, quarantine: QuarantineSurvey, excused: Excused, topic: str
+) -> Iterator[Difference]:
+    """Nothing wrong is with these but that they may have no entity, or not meet what their table expects."""
+    gone = excused.erased(QUARANTINE_TABLE, topic, quarantine.coverage) + excused.purged
+    if homeless.rows and not 0 < homeless.rows - quarantine.homeless.rows <= gone:
         yield from _compared(f"{QUARANTINE_TABLE}, events without an entity", quarantine.homeless, homeless)
     for reason, found in sorted(quarantine.unexpected.items(), key=lambda item: item[0]):
+        if reason == EXPECTATION and found.rows <= excused.refused:
+            continue
         if reason != NO_ENTITY.reason or not homeless.rows:
             detail = f"good records: {_examples(found.first, found.rows)}"
             yield Difference("good_in_quarantine", reason, detail)

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from tests.ingest.handover.test_heritage import WORLD, heritage
 from tests.ingest.kafka_records import TOPIC
 from tests.ingest.merge.upserted import make
 from tests.ingest.pipelines import checkpoint, settings, table_book
-from tests.ingest.test_handover import WORLD, heritage
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.beginnings import Rereading, going_on, require_order, require_order_again

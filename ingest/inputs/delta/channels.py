@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypeVar
 
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -17,8 +18,10 @@ from distributary.codecs.types.spark_struct import struct_json
 from distributary.errors import CheckpointMismatch, ConfigError, SetupError
 from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.inputs.delta.rows import no_records, records_of
-from distributary.ingest.inputs.delta.versions import CHANGE, DELETED, RowsFile, TableLog, gone
+from distributary.ingest.inputs.delta.versions import CHANGE, DELETED, READ_AHEAD, RowsFile, TableLog, gone
+from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.kafka.offsets import Offsets, Positions
+from distributary.ingest.log_paths import LOG
 from distributary.ingest.merge.columns import at_once
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
@@ -28,20 +31,29 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.tables.handle import is_there, opened
+from distributary.ingest.tables.log import entry_tag
 from distributary.ingest.tables.state import state_of
 
 _PLACE_OF_ALL = "delta"
+
+T = TypeVar("T")
 
 
 class Tables:
     """The tables that a pipeline reads."""
 
     holder = "Delta"
+    ends_by_itself = False
 
-    def __init__(self, given: DeltaTables, storage: StorageOptions) -> None:
+    def __init__(self, given: DeltaTables, storage: StorageOptions, waits: Waits | None = None) -> None:
         """Nothing is asked yet."""
         places = {topic: open_files(place, storage) for topic, place in given.topics().items()}
         self.logs = {topic: TableLog(place, given.read == "changes") for topic, place in places.items()}
+        self._waits = waits or Waits()
+        # Of each table the columns as they were asked for last, and as of which version.
+        self._layouts: dict[str, tuple[int, pa.Schema]] = {}
+        # Of each table its id, and by which entry of its log that is known.
+        self._ids: dict[str, tuple[str, int, str]] = {}
 
     def close(self) -> None:
         """There is nothing to let go of."""
@@ -52,18 +64,32 @@ class Tables:
 
     def topic_ids(self) -> dict[str, str]:
         """The id that each table was made with. Raises SetupError for one that is not there."""
-        found = {}
-        for topic, log in self.logs.items():
-            if not is_there(log.place):
-                raise SetupError(
-                    f"there is no Delta table in {log.place} (source.delta.paths); make it, or correct the path"
-                )
-            found[topic] = str(_handle(log.place).metadata().id)
-        return found
+        return self._answer(
+            lambda: {topic: self._id_of(topic, log.place) for topic, log in self.logs.items()}
+        )
 
     def was_away(self) -> bool:
-        """A place that does not answer is told of by whoever reads it."""
-        return False
+        """Wait until the places of all tables answer; whether one did not at once."""
+        return self._waits.were_silent(log.place for log in self.logs.values())
+
+    def _id_of(self, topic: str, place: Files) -> str:
+        if topic in self._ids:
+            # A table that was made anew has another entry there: it is not opened for each batch.
+            known, version, tag = self._ids[topic]
+            if entry_tag(place, version) == tag:
+                return known
+        if not is_there(place):
+            raise SetupError(
+                f"there is no Delta table in {place} (source.delta.paths); make it, or correct the path"
+            )
+        handle = _handle(place)
+        found, version = str(handle.metadata().id), handle.version()
+        if (tag_now := entry_tag(place, version)) is not None:
+            self._ids[topic] = found, version, tag_now
+        return found
+
+    def _answer(self, ask: Callable[[], T]) -> T:
+        return self._waits.answer(ask, (log.place for log in self.logs.values()))
 
     def names(self) -> tuple[str, ...]:
         """The last parts of the tables' paths."""
@@ -83,21 +109,22 @@ class Tables:
 
     def beginning(self) -> Positions:
         """The first version of each table. Raises ConfigError where its log has that no more: what it added would be left out."""
+        found = self.earliest_offsets()
         for topic, log in self.logs.items():
-            if (first := log.first()) > 0:
+            if first := found[topic][0] >> VERSION_BITS:
                 raise ConfigError(
                     f"the log of {log.place} begins with version {first}: retention took those before, and their rows could not be told from "
                     f"later ones. Write source.delta.starting_version: {first} to read topic {topic} from there on, without the rows of before"
                 )
-        return self.earliest_offsets()
+        return found
 
     def earliest_offsets(self) -> Positions:
         """The first version that each log still has."""
-        return {topic: {0: log.first() << VERSION_BITS} for topic, log in self.logs.items()}
+        return self._each(TableLog.first)
 
     def end_offsets(self) -> Positions:
         """Behind the newest version."""
-        return {topic: {0: log.behind_newest() << VERSION_BITS} for topic, log in self.logs.items()}
+        return self._each(TableLog.behind_newest)
 
     def ends(self) -> Positions:
         """The same: what is in the log everybody sees."""
@@ -105,28 +132,31 @@ class Tables:
 
     def offsets_from(self, milliseconds: int) -> Positions:
         """The first version of each table that was committed at this time or later."""
-        found: Positions = {}
-        for topic, log in self.logs.items():
-            low, high = log.first(), log.behind_newest()
-            end = high
-            while low < high:
-                middle = (low + high) // 2
-                low, high = (low, middle) if log.millis(middle) >= milliseconds else (middle + 1, high)
-            if low < end:
-                found[topic] = {0: low << VERSION_BITS}
-        return found
+        found = self._answer(
+            lambda: {topic: log.first_since(milliseconds) for topic, log in self.logs.items()}
+        )
+        return {topic: {0: at << VERSION_BITS} for topic, at in found.items() if at is not None}
+
+    def _each(self, ask: Callable[[TableLog], int]) -> Positions:
+        """Of each table the offset at which a version begins."""
+        return self._answer(
+            lambda: {topic: {0: ask(log) << VERSION_BITS} for topic, log in self.logs.items()}
+        )
 
     def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
         """How many rows are still to be read of each table."""
-        found: Positions = {}
-        for topic, log in self.logs.items():
-            begin = read.get(topic, {}).get(0, 0) >> VERSION_BITS
-            end = log.behind_newest() if ends is None else ends.get(topic, {}).get(0, 0) >> VERSION_BITS
-            found[topic] = {0: sum(map(log.rows, range(max(begin, log.first()), end)))}
-        return found
+        return self._answer(lambda: {topic: {0: self._left(topic, read, ends)} for topic in self.logs})
+
+    def _left(self, topic: str, read: Mapping[str, Mapping[int, int]], ends: Positions | None) -> int:
+        log, begin = self.logs[topic], read.get(topic, {}).get(0, 0) >> VERSION_BITS
+        end = log.behind_newest() if ends is None else ends.get(topic, {}).get(0, 0) >> VERSION_BITS
+        return log.rows(max(begin, log.first()), end) if begin < end else 0
 
     def columns(self, ends: Positions | None = None) -> str | None:
         """The columns of all tables together, those of one name as the first has them, as of these ends, or of now."""
+        return self._answer(lambda: self._columns(ends))
+
+    def _columns(self, ends: Positions | None) -> str:
         layouts = [
             self.layout(topic, None if ends is None else ends[topic][0])
             for topic in (self.logs if ends is None else ends)
@@ -139,21 +169,22 @@ class Tables:
     def layout(self, topic: str, end: int | None = None) -> pa.Schema:
         """A table's columns, as of before this offset, or of now."""
         log = self.logs[topic]
-        version = log.behind_newest() - 1 if end is None else (end - 1) >> VERSION_BITS
-        handle = _handle(log.place)
-        if handle.version() != version:
-            with _told(log.place):
-                handle.load_as_version(version)
-        state = state_of(handle, log.place)
-        if state.properties.get("delta.columnMapping.mode", "none") != "none":
-            raise ConfigError(
-                f"{log.place} cannot be read as a source: its files have other names for its columns (column mapping), which only Spark's reader knows"
+        version = log.behind_newest() - 1 if end is None else max(end - 1, 0) >> VERSION_BITS
+        known = self._layouts.get(topic)
+        if known is None or not self._are_still(log, known[0], version):
+            known = version, _layout(log, version)
+        self._layouts[topic] = version, known[1]
+        return known[1]
+
+    def _are_still(self, log: TableLog, before: int, version: int) -> bool:
+        """Whether the columns as of one version are those as of another: a table of many files is not opened for each batch."""
+        try:
+            return before <= version and not any(
+                map(log.has_columns_of_its_own, range(before + 1, version + 1))
             )
-        if not log.changes:
-            return state.layout
-        if CHANGE in state.layout.names:
-            raise ConfigError(f"{log.place} has a column {CHANGE} itself; write source.delta.read: appends")
-        return state.layout.append(pa.field(CHANGE, pa.string()))
+        except CheckpointMismatch:
+            # Some between are gone, which is no matter of this one.
+            return False
 
     def records(
         self,
@@ -187,7 +218,7 @@ class TableRecords(ByRanges):
     def _of(self, topic: str, ends: tuple[int, int]) -> DataFrame:
         log = self.tables.logs[topic]
         first, behind = ends[0] >> VERSION_BITS, ((ends[1] - 1) >> VERSION_BITS) + 1
-        files = [file for version in range(first, behind) for file in log.files(version)]
+        files = log.files(first, behind)
         for file, info in zip(
             files, at_once(log.place, log.place.info, [one.name for one in files]), strict=True
         ):
@@ -219,11 +250,14 @@ class TableRecords(ByRanges):
         return found if is_some else {}
 
     def _reached(self, topic: str, begin: int, end: int, most: int) -> int:
-        log, rows, at = self.tables.logs[topic], 0, begin
+        log, rows, at, last = self.tables.logs[topic], 0, begin, ((end - 1) >> VERSION_BITS) + 1
         while at < end:
             version = at >> VERSION_BITS
-            rows += log.rows(version)
-            if at > begin and (rows > most or log.has_columns_of_its_own(version)):
+            if not (version - (begin >> VERSION_BITS)) % READ_AHEAD:
+                log.read_ahead(version, min(version + READ_AHEAD, last))
+            rows += log.rows(version, version + 1)
+            alone = log.has_columns_of_its_own(version) or log.is_refused(version)
+            if at > begin and (rows > most or alone):
                 break
             at = min(end, (version + 1) << VERSION_BITS)
         return at
@@ -233,16 +267,32 @@ class TableRecords(ByRanges):
 
 
 @contextmanager
-def open_tables(given: DeltaTables, storage: StorageOptions) -> Iterator[Tables]:
-    """The tables, until the block ends. Raises SetupError for one that is not there."""
-    tables = Tables(given, storage)
-    tables.topic_ids()
-    yield tables
+def open_tables(given: DeltaTables, storage: StorageOptions, waits: Waits | None = None) -> Iterator[Tables]:
+    """The tables, until the block ends. That one is not there is told by who asks for it: rows are made again of what was kept without them."""
+    yield Tables(given, storage, waits)
 
 
 def _handle(place: Files) -> DeltaTable:
     with _told(place):
         return opened(place)
+
+
+def _layout(log: TableLog, version: int) -> pa.Schema:
+    """A table's columns as of a version. Raises ConfigError for a table that cannot be a source, CheckpointMismatch for a version that is gone."""
+    handle = _handle(log.place)
+    if handle.version() != version:
+        with _told(log.place):
+            handle.load_as_version(version)
+    state = state_of(handle, log.place)
+    if state.properties.get("delta.columnMapping.mode", "none") != "none":
+        raise ConfigError(
+            f"{log.place} cannot be read as a source: its files have other names for its columns (column mapping), which only Spark's reader knows"
+        )
+    if not log.changes:
+        return state.layout
+    if CHANGE in state.layout.names:
+        raise ConfigError(f"{log.place} has a column {CHANGE} itself; write source.delta.read: appends")
+    return state.layout.append(pa.field(CHANGE, pa.string()))
 
 
 @contextmanager
@@ -254,6 +304,8 @@ def _told(place: Files) -> Iterator[None]:
             f"there is no Delta table in {place} (source.delta.paths); make it, or correct the path"
         ) from None
     except DeltaError as error:
+        # Some of delta-rs' errors are those of a store that does not answer, which says so itself.
+        place.has_files(LOG)
         why = " ".join(str(error).split())
         raise CheckpointMismatch(f"{place} cannot be read as it was at a version: {why}") from None
 

@@ -7,15 +7,16 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md#change-metadata
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
-from distributary.errors import CheckpointMismatch
-from distributary.ingest.log_paths import LOG, entry_version
+from distributary.errors import CheckpointMismatch, ConfigError, SetupError
+from distributary.ingest.log_paths import LOG, entry_path, entry_version
 from distributary.ingest.merge import live_files
-from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.merge.columns import DataColumns, at_once
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.settings.source.delta import VERSION_BITS
 from distributary.ingest.storage.contract import Files
@@ -34,6 +35,17 @@ TOLD_WITHIN = ""
 
 # Of what entries name: one that has ten thousand files weighs as much as ten thousand that have one.
 _ACTIONS_KEPT = 50_000
+
+READ_AHEAD = 64
+"""How many entries are read together, where each waits for another machine."""
+
+# Entries that are looked at before the one that halving comes to.
+_LOOKED_BACK = 64
+
+# A path that leads elsewhere, as those of a shallow clone do: https://github.com/delta-io/delta/blob/master/PROTOCOL.md#add-file-and-remove-file
+_ELSEWHERE = re.compile(r"/|[A-Za-z][A-Za-z0-9+.-]*:")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,61 +80,153 @@ _Told: TypeAlias = tuple[str, Action, str | None, Action | None]
 
 
 @dataclass(frozen=True, slots=True)
-class TableLog:
-    """The log of a table that is read as a stream. `changes`: whether deletes and updates are read, too."""
+class _Brief:
+    """What is kept of every version that was looked at.
 
-    place: Files
-    changes: bool = False
-    _read: dict[int, tuple[Action, ...]] = field(default_factory=dict, repr=False, compare=False)
+    millis       when it was committed
+    has_columns  whether it says anew what the table's columns are
+    takes_away   whether it deletes or replaces rows
+    """
+
+    millis: int
+    has_columns: bool
+    takes_away: bool
+
+
+class TableLog:
+    """The log of a table that is read as a stream."""
+
+    def __init__(self, place: Files, changes: bool = False) -> None:
+        """`changes`: whether deletes and updates are read, too."""
+        self.place, self.changes = place, changes
+        self._entries: dict[int, tuple[Action, ...]] = {}
+        self._briefs: dict[int, _Brief] = {}
+        self._rows: dict[int, int] = {}
+        self._held, self._newest = 0, -1
 
     def first(self) -> int:
         """The oldest version whose entry is still there."""
-        return min(self._versions(), default=0)
+        return next(self._versions("0"), 0)
 
     def behind_newest(self) -> int:
         """The version that comes next."""
-        return max(self._versions(), default=-1) + 1
+        # From one before on: where not even the newest known one is there, the log is another one.
+        after = entry_path(self._newest - 1).rpartition("/")[2] if self._newest > 0 else "0"
+        self._newest = max(self._versions(after), default=-1)
+        if self._newest < 0 and after != "0":
+            self._newest = max(self._versions("0"), default=-1)
+        return self._newest + 1
 
-    def _versions(self) -> list[int]:
-        found = map(entry_version, self.place.names(LOG))
-        return [version for version in found if version is not None]
+    def _versions(self, after: str) -> Iterator[int]:
+        """Those with an entry, in order; a store tells names behind one page by page."""
+        found = map(entry_version, self.place.names(LOG, after=after))
+        return (version for version in found if version is not None)
 
     def millis(self, version: int) -> int:
         """When a version was committed."""
-        return _millis(self._entry(version))
+        return self._brief(version).millis
 
-    def files(self, version: int) -> list[RowsFile]:
-        """The files with the rows that a version brings. Raises CheckpointMismatch for one that cannot be read."""
-        actions = self._entry(version)
-        at, millis, found = version << VERSION_BITS, _millis(actions), list[RowsFile]()
+    def first_since(self, milliseconds: int) -> int | None:
+        """The first version that was committed at this time or later; None where none was.
+
+        Looked for by halves, so that of a long log few entries are read. Clocks of writers differ, and times may go back from one version to the next:
+        those shortly before are looked at as well.
+        """
+        low, high = self.first(), self.behind_newest()
+        first, end = low, high
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.millis(middle) >= milliseconds else (middle + 1, high)
+        at = low
+        while first < low and at - low < _LOOKED_BACK:
+            low -= 1
+            at = low if self.millis(low) >= milliseconds else at
+        return at if at < end else None
+
+    def files(self, first: int, behind: int) -> list[RowsFile]:
+        """The files with the rows that these versions bring. Raises CheckpointMismatch for one that cannot be read, SetupError for one with too many rows."""
+        self.read_ahead(first, behind)
+        for version in range(first, behind):
+            if self.is_refused(version):
+                raise self._takes_away(version)
+        return [file for of in self._at_once(self._files, range(first, behind)) for file in of]
+
+    def is_refused(self, version: int) -> bool:
+        """Whether a version does what is not read: those before it are, and it is told once its turn has come."""
+        return not self.changes and self._brief(version).takes_away
+
+    def read_ahead(self, first: int, behind: int) -> None:
+        """Have the entries of these versions looked at together."""
+        self._at_once(self._brief, range(first, behind))
+
+    def rows(self, first: int, behind: int) -> int:
+        """How many rows these versions bring, of which each is read once."""
+        versions = range(first, behind)
+        self._at_once(self._count, [version for version in versions if version not in self._rows])
+        return sum(self._rows[version] for version in versions)
+
+    def has_columns_of_its_own(self, version: int) -> bool:
+        """Whether a version says anew what the table's columns are, so that files of before may have others."""
+        return self._brief(version).has_columns
+
+    def _at_once(self, work: Callable[[int], T], versions: Sequence[int]) -> list[T]:
+        """The work done for each version, some side by side where each waits for another machine, and no more than that in memory."""
+        parts = (versions[at : at + READ_AHEAD] for at in range(0, len(versions), READ_AHEAD))
+        return [one for part in parts for one in at_once(self.place, work, part)]
+
+    def _count(self, version: int) -> None:
+        told = self._told(version, self._entry(version))
+        self._rows[version] = sum(_rows(self.place, name, after or action) for name, action, _, after in told)
+
+    def _files(self, version: int) -> list[RowsFile]:
+        actions, millis = self._entry(version), self.millis(version)
+        begin = at = version << VERSION_BITS
+        found = list[RowsFile]()
         for name, action, change, after in self._told(version, actions):
             rows = _rows(self.place, name, after or action)
             found.append(RowsFile(name, action, at, rows, millis, change, after))
             at += rows
+        if at - begin > 1 << VERSION_BITS:
+            raise SetupError(
+                f"version {version} of {self.place} brings {at - begin:,} rows, and no more than {1 << VERSION_BITS:,} have an offset: begin "
+                f"behind it with a new checkpoint and `starting_version: {version + 1}`, and bring its rows in by other means"
+            )
         return found
 
-    def has_columns_of_its_own(self, version: int) -> bool:
-        """Whether a version says anew what the table's columns are, so that files of before may have others."""
-        return any("metaData" in action for action in self._entry(version))
-
-    def rows(self, version: int) -> int:
-        """How many rows a version brings."""
-        return sum(file.rows for file in self.files(version))
+    def _brief(self, version: int) -> _Brief:
+        if version not in self._briefs:
+            self._entry(version)
+        return self._briefs[version]
 
     def _entry(self, version: int) -> tuple[Action, ...]:
-        if version not in self._read:
-            found = _entry_of(self.place, version)
-            if sum(map(len, self._read.values())) + len(found) > _ACTIONS_KEPT:
-                self._read.clear()
-            self._read[version] = found
-        return self._read[version]
+        if (known := self._entries.get(version)) is not None:
+            return known
+        found = _entry_of(self.place, version)
+        has_columns = any("metaData" in action for action in found)
+        self._briefs[version] = _Brief(self._committed(version, found), has_columns, _takes_away(found))
+        # Several threads may be here; what one of them forgets too much is read again.
+        self._held += len(found)
+        if self._held > _ACTIONS_KEPT:
+            self._entries.clear()
+            self._held = len(found)
+        self._entries[version] = found
+        return found
+
+    def _committed(self, version: int, actions: Sequence[Action]) -> int:
+        """When a version was committed, by what it says, or by the time of its entry's file, as Delta itself takes it then."""
+        info: Action = next((action["commitInfo"] for action in actions if action.get("commitInfo")), {})
+        if said := info.get("inCommitTimestamp") or info.get("timestamp"):
+            return int(said)
+        file = self.place.info(entry_path(version))
+        if file is None:
+            raise _entry_gone(self.place, version)
+        return file.modified
 
     def _told(self, version: int, actions: Sequence[Action]) -> Iterator[_Told]:
         adds = {action["add"]["path"]: action["add"] for action in actions if _is_change(action.get("add"))}
         removes = [action["remove"] for action in actions if _is_change(action.get("remove"))]
         feed = [action["cdc"] for action in actions if action.get("cdc") is not None]
         if not self.changes:
-            self._require_appended(version, adds.values(), removes)
             yield from ((unquote(path), add, None, None) for path, add in adds.items())
         elif feed:
             yield from ((unquote(cdc["path"]), cdc, TOLD_WITHIN, None) for cdc in feed)
@@ -152,36 +256,47 @@ class TableLog:
             add = live.get(unquote(one["path"]))
             yield one if add is None or one not in lacking else {**add, **one}
 
-    def _require_appended(self, version: int, adds: Iterable[Action], removes: Sequence[Action]) -> None:
-        if removes or any("deletionVector" in add for add in adds):
-            raise CheckpointMismatch(
-                f"version {version} of {self.place} deletes or replaces rows, and only appended ones are read. To have what became of rows, "
-                "write `source: {delta: {read: changes}}`; to leave the version out, begin behind it with a new checkpoint: "
-                f"`starting_version: {version + 1}`, and `start: from_tables` is of no use then, so `start: again`"
-            )
+    def _takes_away(self, version: int) -> CheckpointMismatch:
+        return CheckpointMismatch(
+            f"version {version} of {self.place} deletes or replaces rows, and only appended ones are read. To have what became of rows, "
+            "write `source: {delta: {read: changes}}`; to leave the version out, begin behind it with a new checkpoint: "
+            f"`starting_version: {version + 1}`, and `start: from_tables` is of no use then, so `start: again`"
+        )
+
+
+def _takes_away(actions: Iterable[Action]) -> bool:
+    return any(
+        _is_change(action.get("remove"))
+        or (_is_change(action.get("add")) and "deletionVector" in action["add"])
+        for action in actions
+    )
 
 
 def _entry_of(place: Files, version: int) -> tuple[Action, ...]:
     try:
         return tuple(entry(place, version))
     except FileNotFoundError:
-        raise CheckpointMismatch(
-            f"{place} has no entry of version {version} in its log any more: retention took it, or the table is another one by now. Begin "
-            "with the first version that is there, with a new checkpoint and `start: again`"
-        ) from None
+        raise _entry_gone(place, version) from None
+
+
+def _entry_gone(place: Files, version: int) -> CheckpointMismatch:
+    return CheckpointMismatch(
+        f"{place} has no entry of version {version} in its log any more: retention took it, or the table is another one by now. Begin "
+        "with the first version that is there, with a new checkpoint and `start: again`"
+    )
 
 
 def _is_change(action: Mapping[str, Any] | None) -> bool:
     return action is not None and bool(action.get("dataChange", True))
 
 
-def _millis(actions: Sequence[Action]) -> int:
-    info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    return int(info.get("inCommitTimestamp") or info.get("timestamp") or 0)
-
-
 def _rows(place: Files, name: str, action: Action) -> int:
-    """How many rows a file has, by its statistics, or by its own footer where there are none."""
+    """How many rows a file has, by its statistics, or by its own footer where there are none. Raises ConfigError for one of another table."""
+    if _ELSEWHERE.match(name):
+        raise ConfigError(
+            f"{place} has files of another table in its log, as a shallow clone does, and those are not read as a source: read that table, or make "
+            "this one a deep clone"
+        )
     stats = action.get("stats")
     known = json.loads(stats).get("numRecords") if stats else None
     if isinstance(known, int):

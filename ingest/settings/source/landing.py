@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from distributary.codecs.containers.base import decoded_as, load_container
+from distributary.codecs.containers.base import Merging, Naming, decoded_as, load_container
 from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
 from distributary.ingest.storage.place import Place
 from distributary.values import Bytes, Group, Name, Seconds, Wrong
@@ -58,8 +58,7 @@ class FilesSource(Group):
     @property
     def brings_schemas(self) -> bool:
         """Whether each record names the schema that its file was written with."""
-        container = load_container(self.format)
-        return container is not None and container.registered
+        return isinstance(load_container(self.format), Naming)
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
@@ -96,10 +95,10 @@ def wrong_schemas(chosen: FilesSource | None, decode: Any, registry: Any) -> Ite
     if decode.format != container.decoded_as or decode.wire != "confluent":
         why = f"what is in {chosen.format} files is decoded as {container.decoded_as}; leave it out"
         yield ("decode", "format"), why
-    if container.registered and registry.url is not None:
+    if isinstance(container, Naming) and registry.url is not None:
         yield ("registry", "url"), "the files have the schemas that they were written with; leave it out"
     for name, plain in (("schema_per", "topic"), ("envelope", None)):
-        if not container.registered and getattr(decode, name) != plain:
+        if isinstance(container, Merging) and getattr(decode, name) != plain:
             yield ("decode", name), "the files say what their columns are; leave it out"
 
 

@@ -49,7 +49,9 @@ def check(
 
 def read_conditions(document: Document, settings: Settings) -> None:
     """Read the conditions of deletes, of what is erased and of expectations, as a run does. Raises ConfigError with the line for one that cannot be read."""
-    whole: list[tuple[Keys, str | None]] = [(("erased", n), text) for n, text in enumerate(settings.erased)]
+    whole: list[tuple[Keys, str | None]] = [
+        (("erased", n), one) for n, one in enumerate(settings.erased) if isinstance(one, str)
+    ]
     expected: list[tuple[Keys, str | None]] = []
     for number, rule in enumerate(settings.tables):
         keys, of_deletes = rule.condition()

@@ -38,6 +38,7 @@ def _record(record: RecordUpkeep, would: str) -> Iterator[str]:
             (record.batches, f"rows fewer {would}tell of old batches"),
             (record.changes, f"old changes {would}deleted"),
             (record.quarantined, f"old records {would}deleted from quarantine"),
+            (record.resolved, f"rows {would}deleted that told what became of such"),
         )
         if count
     ]

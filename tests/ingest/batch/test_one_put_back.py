@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
+from tests.ingest import queries
+from tests.ingest.batch.test_parked_partitions import GONE, WITH_DELETES, begun, golf
 from tests.ingest.batch.test_standing_still import goes_on, query
 from tests.ingest.kafka_records import TOPIC, Sent
+from tests.ingest.pipelines import settings
 from tests.ingest.queries import GOLF, QUEST, Query, value
 
 from distributary.errors import CheckpointMismatch, CommitImpossible
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
+from distributary.ingest.merge.rule import memory_folder
+from distributary.ingest.resolve import resolve
+from distributary.ingest.routing.conditions import conditions_ahead
+from distributary.ingest.running.rules import run_rules
+from distributary.ingest.tables.transaction import newest_batch
 
 LIFE = ("both", "both", "both", "both")
 
@@ -102,3 +111,45 @@ def test_a_table_that_is_put_back_while_a_run_goes_on_stops_it(tmp_path: Path) -
         batch(run)
     with pytest.raises(CommitImpossible, match="and batch 2 was in it"):
         starts(tmp_path)
+
+
+@pytest.fixture
+def deletes(monkeypatch: pytest.MonkeyPatch) -> None:
+    conditions = conditions_ahead([("deletes", GONE)])
+    monkeypatch.setattr(queries, "run_rules", partial(run_rules, conditions=conditions))
+
+
+def deleted(root: Path, scores: tuple[int, ...], copied_behind: int) -> Path:
+    """A table with one row a key after these batches of one record, with what remembers its deletes as it was amid them."""
+    run, memory = begun(root, WITH_DELETES), root / "lake" / memory_folder(GOLF)
+    for number, score in enumerate(scores):
+        if number == copied_behind:
+            shutil.copytree(memory, root / "copy")
+        run.batch(number, golf(number, score))
+    # Files that its log does not name stay: a record that is read again would make them anew.
+    shutil.rmtree(memory / "_delta_log")
+    shutil.copytree(root / "copy" / "_delta_log", memory / "_delta_log")
+    return memory
+
+
+@pytest.mark.usefixtures("deletes")
+def test_what_remembers_deletes_is_named_where_it_alone_was_put_back(tmp_path: Path) -> None:
+    """A late record of a key that a forgotten delete took away would be a row for ever."""
+    memory = deleted(tmp_path, (11, 12, 13, 1, 2), copied_behind=1)
+    for _ in range(2):
+        with pytest.raises(
+            CommitImpossible, match=rf"{memory.name} has batch 1 as its newest one, and batch 3"
+        ):
+            begun(tmp_path, WITH_DELETES)
+    chosen = settings(tmp_path, tables=[WITH_DELETES])
+    assert resolve(chosen, GOLF, "skip").batch_id == 3
+    begun(tmp_path, WITH_DELETES).batch(5, golf(5, score=14))
+    begun(tmp_path, WITH_DELETES)
+
+
+@pytest.mark.usefixtures("deletes")
+def test_what_remembers_deletes_gets_the_newest_batch_again_where_it_lacks_that_alone(tmp_path: Path) -> None:
+    memory = deleted(tmp_path, (11, 12, 13), copied_behind=2)
+    run = begun(tmp_path, WITH_DELETES)
+    app = run.runner.attempts.run.generation.app_id("events")
+    assert newest_batch(memory, app) == run.done[-1].manifest.batch_id == 3

@@ -8,13 +8,16 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.ingest.batches import demuxed
-from tests.ingest.kafka_records import batch, numbered, pins, value
+from tests.ingest.kafka_records import batch, numbered, pins, task_report, value
 
 from distributary.ingest.batch.passes import Workers, discard
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Pins
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.worker.demux import demultiplex
+from distributary.ingest.worker.report import TaskReport, WrittenFile
 
 
 def pins_for(place: Files, tmp_path: Path) -> Pins:
@@ -48,6 +51,28 @@ def test_a_task_that_fails_amid_its_records_leaves_no_part_of_a_file(place: File
     with pytest.raises(RuntimeError, match="Kafka is gone"):
         list(demultiplex(by)(records()))
     assert names(by.batch.root) == []
+
+
+def test_partitions_count_as_tables_do_once_batches_have_them(tmp_path: Path) -> None:
+    by, workers = pins(tmp_path), Workers(slots=10, headers={}, arrow_rows=100, most_files=50)
+    layout = Layout(pa.schema([]))
+
+    def written(*days: str) -> TaskReport:
+        # Two tasks with a file each.
+        names = [(day, task) for day in days for task in range(2)]
+        files = [DataFile("golf", f"{day}-{task}", 1, 1, "", (("day", day),)) for day, task in names]
+        return task_report(written=[WrittenFile("golf", file, layout) for file in files])
+
+    assert not workers.ships(by)
+    workers.spread.note(written(*"abcde"))
+    assert not workers.ships(by)
+    workers.spread.note(written(*"abcdefghijkl"))
+    assert workers.ships(by)
+    # Of a few records that waited.
+    workers.spread.note(written("a"))
+    assert workers.ships(by)
+    workers.spread.note(written("a"))
+    assert not workers.ships(by)
 
 
 def test_files_of_tables_to_keep_stay(tmp_path: Path) -> None:

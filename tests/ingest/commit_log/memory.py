@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from typing_extensions import Buffer
@@ -67,7 +67,9 @@ class MemoryFiles:
     def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
         return (Info(f"{folder}/{name}", 0, "", 0) for name in self.names(folder, after))
 
-    def walk(self, folder: str = "") -> Iterator[Info]:
+    def walk(
+        self, folder: str = "", passing: Callable[[PermissionError], None] | None = None
+    ) -> Iterator[Info]:
         raise NotImplementedError
 
     def names(self, folder: str = "", after: str = "") -> Iterator[str]:

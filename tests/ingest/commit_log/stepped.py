@@ -222,8 +222,10 @@ class Stepped:
     def names(self, folder: str = "", after: str = "") -> Iterator[str]:
         return self._stepped(lambda: self._files.names(folder, after))
 
-    def walk(self, folder: str = "") -> Iterator[Info]:
-        return self._stepped(lambda: self._files.walk(folder))
+    def walk(
+        self, folder: str = "", passing: Callable[[PermissionError], None] | None = None
+    ) -> Iterator[Info]:
+        return self._stepped(lambda: self._files.walk(folder, passing))
 
     def has_files(self, folder: str = "") -> bool:
         return self._stepped(lambda: self._files.has_files(folder))

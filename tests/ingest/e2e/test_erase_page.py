@@ -56,3 +56,5 @@ def test_the_pages_commands_do_what_it_says(kit: PipelineKit) -> None:
     assert answered == 0, output
     kit.run()
     assert [row["player"]["id"] for row in rows_of(kit, "chess")] == [9]
+    # What cannot be decoded is known by its key.
+    assert kit.rows("quarantine").num_rows == 0

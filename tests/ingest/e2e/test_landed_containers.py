@@ -20,6 +20,9 @@ from typer.testing import CliRunner
 
 from distributary.cli import app
 from distributary.errors import EvolutionStopped
+from distributary.ingest.rebuild.silver import replay
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.tables.handle import opened
 
 pytestmark = pytest.mark.spark
 
@@ -161,4 +164,27 @@ def test_parquet_files_land_with_their_types_and_what_another_file_has_beyond_th
     assert landed.quarantined() == [("file_damaged", "c.parquet", 0), ("file_rows_damaged", "b.parquet", 10)]
     kept = {row["kafka_offset"]: row["value"] for row in landed.rows("bronze").to_pylist()}
     assert json.loads(kept[0])["at"] == "2026-11-28T01:02:03.456789Z"
+    landed.assert_clean()
+
+
+@pytest.mark.parametrize(("of", "written"), [("avro", avro_files), ("parquet", parquet_files)])
+def test_what_files_will_do_to_tables_is_planned_and_their_rows_come_back_from_bronze_once(
+    tmp_path: Path, spark: SparkSession, of: str, written: Callable[..., bytes]
+) -> None:
+    landed = LandingKit(tmp_path, spark).configured(
+        route={"by": "field", "field": "game"}, source={"files": {"format": of}}, bronze={}
+    )
+    landed.land({"a": written(range(4))})
+    landed.run()
+    at = dt.datetime(2026, 11, 28, tzinfo=dt.timezone.utc)
+    landed.land({"b": written(range(4, 6), at=at), "c": b"neither"})
+    planned = CliRunner().invoke(app, ["plan", str(landed.settings_file), "--json"])
+    assert planned.exit_code == 0, planned.output
+    assert '"at' in planned.output
+    assert landed.run().summary.rows == 3
+    place = open_files(landed.settings.sink.root, landed.settings.storage).below("silver_chess")
+    opened(place).delete("n > 1")
+    for lacking in (2, 0):
+        assert replay(landed.settings, spark=spark).lacking == lacking + 1, "and what tells of a damaged file"
+    assert all_numbers(landed) == list(range(6))
     landed.assert_clean()

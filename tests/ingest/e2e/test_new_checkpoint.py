@@ -197,7 +197,7 @@ def test_from_tables_twice(kit: PipelineKit) -> None:
     kit.assert_clean()
 
 
-# That it is told, and where a new log begins then, is in `make test` too: test_source.py, test_handover.py.
+# That it is told, and where a new log begins then, is in `make test` too: test_source.py, handover/test_heritage.py.
 @pytest.mark.heavy
 def test_records_that_retention_took_stop_the_run_by_name_and_a_new_checkpoint_reads_the_rest(
     kit: PipelineKit, admin: AdminClient
@@ -216,7 +216,7 @@ def test_records_that_retention_took_stop_the_run_by_name_and_a_new_checkpoint_r
     assert column(kit, "golf", "level") == [1, 2, 4, 5]
 
 
-# How far each topic was read is in `make test` too: test_handover.py.
+# How far each topic was read is in `make test` too: handover/test_heritage.py.
 @pytest.mark.heavy
 def test_a_topic_that_is_put_back_goes_on_where_it_was_left(kit: PipelineKit, admin: AdminClient) -> None:
     schema, more = registered(kit), f"{kit.topic}-more"

@@ -44,7 +44,7 @@ def test_pipelines_share_a_root_its_ledger_and_its_quarantine(kit: PipelineKit) 
         assert len(set(zip(rows["pipeline"].to_pylist(), rows["generation"].to_pylist(), strict=True))) == 2
 
 
-# Without Spark it is in tests/ingest/test_handover.py.
+# Without Spark it is in tests/ingest/handover/test_heritage.py.
 @pytest.mark.heavy
 def test_of_two_pipelines_over_one_table_the_second_is_refused_by_name(
     kit: PipelineKit, other: PipelineKit
@@ -65,7 +65,7 @@ def test_of_two_pipelines_over_one_table_the_second_is_refused_by_name(
 
 @pytest.mark.parametrize(
     "point",
-    # What comes of the other two is shown without Spark in tests/ingest/test_handover.py.
+    # What comes of the other two is shown without Spark in tests/ingest/handover/test_heritage.py.
     [
         "after_manifest",
         pytest.param("before_manifest", marks=pytest.mark.heavy),

@@ -16,7 +16,8 @@ from distributary.errors import PolicyStopped
 from distributary.ingest.derived.refresh import derive
 from distributary.ingest.quarantine.contents import contents
 from distributary.ingest.replay.bring_back import BroughtBack, bring_back
-from distributary.ingest.table_versions import versions_at
+from distributary.ingest.table_versions import TableVersion, versions_at
+from distributary.ingest.tables.handle import opened
 from distributary.producer_sim.stack.local import LocalStack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -26,6 +27,12 @@ WITH_MOOD = EVENT.replace("int32 level = 3;", "int32 level = 3;\n  string mood =
 
 def back(kit: PipelineKit) -> BroughtBack:
     return bring_back(kit.settings, spark=kit.spark)
+
+
+def rows_at(kit: PipelineKit, one: TableVersion) -> int:
+    table = opened(kit.lake.root.below(one.table))
+    table.load_as_version(one.version)
+    return int(table.to_pyarrow_table().num_rows)
 
 
 # A table a topic is shown in test_bronze.py, too.
@@ -145,8 +152,10 @@ def test_a_table_that_came_by_a_replay_alone_is_one_to_derive_of(kit: PipelineKi
         kit.run()
     kit.configured(registry={"url": stack.registry_url})
     assert back(kit).resolved == 1
-    # No batch has a row there, so that it is none of a batch's tables.
-    assert kit.folder_of("go") not in {one.table for one in versions_at(kit.settings).tables}
+    # No batch has a row there.
+    first = versions_at(kit.settings)
+    only_replayed = first[kit.folder_of("go")]
+    assert (only_replayed.batch, rows_at(kit, only_replayed)) == (None, 1)
     assert {done.table: done.how for done in derive(kit.settings, kit.spark)} == {
         "gold_chess": "current",
         "gold_go": "made",
@@ -158,4 +167,7 @@ def test_a_table_that_came_by_a_replay_alone_is_one_to_derive_of(kit: PipelineKi
     kit.send([old.value(game="go", player="c")])
     kit.run()
     assert kit.rows("gold_go").num_rows == 2
-    assert versions_at(kit.settings)[kit.folder_of("go")].batch is not None
+    now = versions_at(kit.settings)
+    assert (now[kit.folder_of("go")].batch, rows_at(kit, now[kit.folder_of("go")])) == (now.batch, 2)
+    # As of a batch from before any had a row for it.
+    assert versions_at(kit.settings, first.batch)[kit.folder_of("go")] == only_replayed

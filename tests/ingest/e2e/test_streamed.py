@@ -15,8 +15,10 @@ from tests.ingest.e2e.stream_kit import StreamKit, streaming
 from tests.ingest.kinesis.test_aggregated import packed
 from tests.registry.glue.answers import RecordedGlue, recorded
 
-from distributary.errors import CheckpointMismatch
+from distributary.errors import CheckpointMismatch, SetupError
+from distributary.ingest.rebuild.silver import replay
 from distributary.ingest.run import run
+from distributary.ingest.tables.handle import opened
 from distributary.producer_sim.demo.background_run import BackgroundRun
 
 pytestmark = [pytest.mark.spark, pytest.mark.folder]
@@ -134,3 +136,16 @@ def test_records_in_glue_s_format_are_decoded_by_its_registry(kit: StreamKit) ->
     assert kit.rows("t_go")["game"].to_pylist() == ["go", "go"]
     kit.assert_clean()
     assert json.loads(next(kit.folder.rglob("stream.json")).read_text())["shards"]
+
+
+def test_rows_come_back_from_bronze_once_though_the_stream_is_gone(kit: StreamKit) -> None:
+    kit.configured(bronze={})
+    kit.put(range(20))
+    kit.run()
+    opened(f"{kit.settings.sink.root}/silver_games").delete("n % 2 = 0")
+    kit.stream.refused = "ResourceNotFoundException"
+    for lacking in (10, 0):
+        assert replay(kit.settings, spark=kit.spark).lacking == lacking
+    assert kit.numbers() == list(range(20))
+    with pytest.raises(SetupError, match="there is no stream games"):
+        kit.run()

@@ -12,7 +12,8 @@ import pytest
 from tests.ingest.storage.relay import Relay, relayed
 from tests.ingest.storage.stores import Store
 
-from distributary.ingest.inputs.from_files import FilesGone, LandingFolder, Waits
+from distributary.ingest.inputs.from_files import FilesGone, LandingFolder
+from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.landing.numbers import first_offset
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.contract import Files
@@ -108,6 +109,45 @@ def test_a_file_that_is_written_to_for_ever_waits_alone_and_is_read_once_it_has_
     os.utime(f"{root.url}/landing/a.json", (long_ago, long_ago))
     found.end_offsets()
     assert batch(found, 2) == ["a.json"]
+
+
+def test_a_registered_file_that_cannot_be_read_waits_alone_once_a_batch_failed_at_it(
+    root: PosixFiles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in "abc":
+        root.put(f"landing/{name}", name.encode())
+        os.utime(f"{root.url}/landing/{name}", (1000, 1000 + ord(name)))
+    found, opened, shut = landing(root, identity="etag"), PosixFiles.reader, {"b"}
+
+    def reader(self: PosixFiles, path: str, size: int) -> Any:
+        if path in shut:
+            raise PermissionError(13, "Permission denied", path)
+        return opened(self, path, size)
+
+    assert batch(found) == ["a", "b", "c"], "nobody knows of anything"
+    monkeypatch.setattr(PosixFiles, "reader", reader)
+    assert batch(found) == ["a", "c"], "which is asked for once more"
+    assert "1 files or folders cannot be read" in caplog.text
+    assert batch(found, 3) == [], "and is not waited for by others"
+    root.put("landing/d", b"later")
+    found.end_offsets()
+    assert batch(found, 3) == ["d"]
+    shut.clear()
+    assert batch(found, 5) == ["b"]
+
+
+def test_what_a_run_before_failed_at_is_looked_at_by_the_first_batch(
+    root: PosixFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root.put("landing/a", b"1")
+    landing(root, identity="etag")
+
+    def reader(self: PosixFiles, path: str, size: int) -> Any:
+        raise PermissionError(13, "Permission denied", path)
+
+    found = landing(root, identity="etag")
+    monkeypatch.setattr(PosixFiles, "reader", reader)
+    assert batch(found) == []
 
 
 @pytest.fixture

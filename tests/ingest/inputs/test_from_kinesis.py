@@ -15,6 +15,7 @@ from tests.ingest.kinesis.looked import HOUR, Clock
 from distributary.errors import BrokerUnavailable, CheckpointMismatch
 from distributary.ingest.inputs.from_kinesis import KinesisRecords, RecordsGone, Shards, open_stream
 from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.kinesis import fetching
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Tell
 from distributary.ingest.source.moments import first_offsets, last_offsets
@@ -154,3 +155,45 @@ def test_an_outage_is_waited_for_where_there_is_somebody_to_tell(world: World) -
         world.stream.put_into(0, b"0")
         assert shards.end_offsets() == at(_0=1)
     assert len(told) == 1
+
+
+def test_a_run_that_ends_by_itself_keeps_no_more_than_its_batches_are_about_to_take(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching, "_MOST_RECORDS", 2)
+    world.stream.page = 2
+    world.stream.put_into(0, *[b"0"] * 9)
+    world.stream.split(0)
+    world.stream.put_into(1, *[b"1"] * 3)
+    world.stream.put_into(2, *[b"2"] * 2)
+    read, batches, kept = at(_0=0), 0, list[int]()
+    with world.opened(tell=lambda *_: None) as (shards, records):
+        assert shards.ends() == at(_0=0, _1=0, _2=0), "nothing is read before a batch asks for it"
+        while offsets := records.next_range(read, shards.ends(), 3):
+            read = {"games": {number: end for number, (_, end) in offsets["games"].items()}}
+            batches += 1
+            kept.append(sum(len(line.pieces) for line in shards._looking.lines.values()))
+            # What comes while it goes on is another run's, or a part of this one; it has an end in any case.
+            world.clock.at += 1
+            world.stream.put_into(2, b"more")
+            assert batches < 20
+    assert read["games"][0] == 9
+    assert read["games"][1] == 3
+    assert read["games"][2] >= 2
+    assert max(kept) <= 8
+
+
+def test_a_run_that_ends_by_itself_ends_after_an_outage_all_the_same(world: World) -> None:
+    world.stream.put_into(0, *[b"0"] * 3)
+    told = list[str]()
+
+    def tell(reason: str, _: float) -> None:
+        told.append(reason)
+        world.stream.refused = None
+
+    with world.opened(tell=tell) as (shards, records):
+        world.stream.refused = "InternalFailure"
+        assert records.next_range(at(_0=0), shards.ends(), 10) == {"games": {0: (0, 3)}}
+        world.stream.refused = "InternalFailure"
+        assert records.next_range(at(_0=3), shards.ends(), 10) == {}
+    assert told

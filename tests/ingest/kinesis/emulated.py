@@ -65,13 +65,18 @@ class EmulatedShard:
 
 
 class Emulated:
-    """One stream. `throttled` and `expired` are how many of the next questions for records are answered so; `refused` by which error all are."""
+    """One stream.
+
+    throttled, expired  how many of the next questions for records are answered so
+    refused             by which error all questions are answered
+    holes               how many answers without a record come before each one with some, as of shards that get few records
+    """
 
     def __init__(
         self, shards: int = 1, name: str = "games", now: Callable[[], float] = time.time, page: int = 10_000
     ) -> None:
         self.name, self.now, self.page = name, now, page
-        self.throttled = self.expired = 0
+        self.throttled = self.expired = self.holes = 0
         self.refused: str | None = None
         self.was_refused = threading.Event()
         self.asked_by = list[str]()
@@ -163,7 +168,8 @@ class Emulated:
             behind = max(
                 (one.sequence for one in shard.records if one.at < int(asked["Timestamp"])), default=behind
             )
-        return self._answer(ShardIterator=self._iterator(shard, behind))
+        met = self.holes if kind == "AT_SEQUENCE_NUMBER" else 0
+        return self._answer(ShardIterator=self._iterator(shard, behind, met))
 
     def get_records(self, **asked: Any) -> dict[str, Any]:
         with self._lock:
@@ -173,16 +179,18 @@ class Emulated:
             if self.refused:
                 self.was_refused.set()
                 raise Refused(self.refused)
-            name, behind, given = asked["ShardIterator"].split("|")
+            name, behind, given, met = asked["ShardIterator"].split("|")
             if self.expired or self.now() - float(given) > _EXPIRE:
                 self.expired = max(0, self.expired - 1)
                 raise Refused("ExpiredIteratorException")
             shard = self._shard(name)
             there = [one for one in self._kept(shard) if one.sequence > int(behind)]
-            found = there[: min(asked["Limit"], self.page)]
+            in_hole = there and int(met) < self.holes
+            found = there[: 0 if in_hole else min(asked["Limit"], self.page)]
             rest = there[len(found) :]
             last = found[-1].sequence if found else int(behind)
-            more = {} if shard.closed_at and not rest else {"NextShardIterator": self._iterator(shard, last)}
+            following = self._iterator(shard, last, int(met) + 1 if in_hole else 0)
+            more = {} if shard.closed_at and not rest else {"NextShardIterator": following}
             late = max(1, int((self.now() - rest[0].at) * 1000)) if rest else 0
             records = [
                 {
@@ -215,8 +223,8 @@ class Emulated:
     def _is_gone(self, shard: EmulatedShard) -> bool:
         return shard.closed_at is not None and shard.closed_at < self.now() - self.retention_hours * 3600
 
-    def _iterator(self, shard: EmulatedShard, behind: int) -> str:
-        return f"{shard.id}|{behind}|{self.now()}"
+    def _iterator(self, shard: EmulatedShard, behind: int, met: int) -> str:
+        return f"{shard.id}|{behind}|{self.now()}|{met}"
 
     def _put(self, shard: EmulatedShard, key: str, data: bytes) -> None:
         self._sequence += _STEP

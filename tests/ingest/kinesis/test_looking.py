@@ -272,3 +272,57 @@ def test_a_damaged_piece_is_told(world: World) -> None:
     world.kept.put("0000000000/00000000000000000000.arrow", b"{}")
     with pytest.raises(CheckpointMismatch, match="was cut off or edited"):
         Kept(world.kept).pieces()
+
+
+def test_a_shard_with_few_records_is_read_on_through_answers_that_have_none(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.stream.holes = 120
+    world.stream.put_into(0, b"0", b"1")
+    looking = world.looking()
+    for _ in range(4):
+        looking.look()
+    assert [value for _, value in world.rows(looking)] == [b"0", b"1"]
+    world.stream.page = 1
+    world.stream.put_into(0, b"2", b"3")
+    other = world.looking()
+    for _ in range(8):
+        other.look()
+    assert [value for _, value in world.rows(other)] == [b"0", b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("holes", [0, 3])
+def test_a_reading_that_is_days_behind_comes_on_however_little_an_answer_has(
+    tmp_path: Path, holes: int
+) -> None:
+    world = World(tmp_path, page=1)
+    world.stream.retention_hours = 168
+    world.stream.put_into(0, b"0")
+    looking = world.looking()
+    looking.look()
+    for value in (b"1", b"2", b"3"):
+        world.clock.at += HOUR
+        world.stream.put_into(0, value)
+    world.clock.at += 40 * HOUR
+    world.stream.holes = holes
+    for _ in range(6):
+        looking.look()
+    assert [value for _, value in world.rows(looking)] == [b"0", b"1", b"2", b"3"]
+    assert kinds(looking).count("lost") == 0
+
+
+def test_a_reading_whose_last_record_is_gone_meanwhile_says_so_though_it_had_begun_to_look(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, page=1)
+    world.stream.put_into(0, b"0")
+    looking = world.looking()
+    looking.look()
+    world.clock.at += HOUR
+    world.stream.put_into(0, b"1")
+    world.clock.at += 30 * HOUR
+    world.stream.put_into(0, b"2")
+    world.stream.holes = 3
+    for _ in range(4):
+        looking.look()
+    assert "lost" in kinds(looking)
+    assert [value for _, value in world.rows(looking)] == [b"0", b"2"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.ingest.landing.landed import looking, paths, put, records, registered
@@ -232,3 +233,61 @@ def test_names_that_are_no_utf_8_are_names(tmp_path: Path) -> None:
     look.look(0)
     assert paths(look) == [name]
     assert records(folder, look) == [(0, b'{"n": 1}')]
+
+
+@pytest.fixture
+def shut(folder: PosixFiles, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Paths that may not be read, as far as they are in here."""
+    refused, opened = set[str](), PosixFiles.reader
+
+    def reader(self: PosixFiles, path: str, size: int) -> Any:
+        if path in refused:
+            raise PermissionError(13, "Permission denied", path)
+        return opened(self, path, size)
+
+    monkeypatch.setattr(PosixFiles, "reader", reader)
+    return refused
+
+
+def test_a_file_that_may_not_be_read_is_told_once_and_keeps_no_other_from_being_registered(
+    folder: PosixFiles, shut: set[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    put(folder, {"a": b"1", "b": b"2"})
+    shut.add("a")
+    look = looking(folder)
+    for _ in range(2):
+        look.look(0)
+    assert paths(look) == ["b"]
+    (told,) = [one.getMessage() for one in caplog.records]
+    assert "1 files or folders cannot be read, and are left for later, while others are read: a (" in told
+    shut.clear()
+    look.look(1)
+    assert paths(look) == ["b", "a"]
+
+
+def test_where_nothing_can_be_read_that_is_an_error(folder: PosixFiles, shut: set[str]) -> None:
+    put(folder, {"a": b"1", "b": b"2"})
+    shut.update("ab")
+    with pytest.raises(PermissionError):
+        looking(folder).look(0)
+
+
+def test_a_folder_that_may_not_be_looked_into_is_passed_by(
+    folder: PosixFiles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(folder, {"a": b"1", "shut/b": b"2", "open/c": b"3"})
+    scanned = os.scandir
+
+    def scandir(path: str) -> Any:
+        if path.endswith("/shut"):
+            raise PermissionError(13, "Permission denied", path)
+        return scanned(path)
+
+    look = looking(folder)
+    monkeypatch.setattr(os, "scandir", scandir)
+    look.look(0)
+    monkeypatch.undo()
+    assert sorted(paths(look)) == ["a", "open/c"]
+    assert "landing/shut" in caplog.text
+    look.look(2)
+    assert sorted(paths(look)) == ["a", "open/c", "shut/b"]

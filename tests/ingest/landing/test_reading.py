@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.ingest.landing.landed import looking, put, records
 
 from distributary.codecs.containers.base import Damaged
-from distributary.ingest.landing import formats
+from distributary.ingest.landing import formats, reading
 from distributary.ingest.landing.formats import FORMATS
 from distributary.ingest.landing.told import read
 from distributary.ingest.storage.contract import Files
@@ -179,3 +179,15 @@ def test_a_line_that_no_record_holds_is_told_and_not_held(monkeypatch: pytest.Mo
     with pytest.raises(Damaged, match="a line takes more than 256 MiB"):
         next(found)
     assert len(read) == 11
+
+
+def test_a_file_with_more_rows_than_have_a_number_is_told_within_its_own_offsets(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "MOST_ROWS", 3)
+    put(files, {"a": b"1\n2\n3\n4\n"})
+    look = looking(files)
+    look.look(0)
+    [(offset, value)] = records(files, look)
+    assert offset < 3
+    assert (read(value) or ("",))[0] == "file_damaged"

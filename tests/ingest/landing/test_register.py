@@ -25,6 +25,12 @@ def file(number: int, path: str, content: str = "") -> Landed:
     return Landed(number, path, 7, 1000, f"tag {path}", content or f"of {path}")
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have ten entries come together, where in earnest it is a hundred."""
+    monkeypatch.setattr(module, "_TOGETHER", 10)
+
+
 def append(register: Register, *paths: str) -> None:
     first = register.next_number
     assert register.append([file(first + place, path) for place, path in enumerate(paths)])
@@ -50,59 +56,63 @@ def test_of_two_who_register_one_is_first_and_the_other_learns_it(files: Files) 
     assert one.between(0, 2) == [file(0, "a"), file(1, "b")]
 
 
+@pytest.mark.usefixtures("few")
 def test_many_entries_come_together_and_nothing_is_forgotten(tmp_path: Path) -> None:
     files = PosixFiles(tmp_path)
     one = opened(files)
-    for number in range(730):
+    for number in range(73):
         append(one, f"file-{number}")
         one.bring_together()
-    there = [file(number, f"file-{number}") for number in range(730)]
+    there = [file(number, f"file-{number}") for number in range(73)]
     for register in (one, opened(files)):
-        assert register.between(0, 730) == there
-        assert register.between(99, 101) == there[99:101]
-        assert register.paths.get(digest("file-99")) is not None
-    assert len(list(files.walk())) < 110, "a start reads few objects"
+        assert register.between(0, 73) == there
+        assert register.between(9, 11) == there[9:11]
+        assert register.paths.get(digest("file-9")) is not None
+    assert len(list(files.walk())) < 14, "a start reads few objects"
 
 
+@pytest.mark.usefixtures("few")
 def test_names_that_are_no_utf_8_come_together_with_others(tmp_path: Path) -> None:
     files = PosixFiles(tmp_path)
     one = opened(files)
-    names = [f"file-{number}" + ("\udce9" if number in (3, 420) else "") for number in range(730)]
+    names = [f"file-{number}" + ("\udce9" if number in (3, 42) else "") for number in range(73)]
     for number, name in enumerate(names):
         assert one.append([Landed(number, name, 7, 1000, "tag", f"7 tag {name}")])
         one.bring_together()
     for register in (one, opened(files)):
-        assert [found.path for found in register.between(0, 730)] == names
+        assert [found.path for found in register.between(0, 73)] == names
         assert register.paths.get(digest("file-3\udce9")) is not None
 
 
+@pytest.mark.usefixtures("few")
 def test_who_stood_still_while_entries_came_together_finds_what_he_has_put_for_nothing(
     tmp_path: Path,
 ) -> None:
     files = PosixFiles(tmp_path)
     one, late = opened(files), opened(files)
-    for number in range(250):
+    for number in range(25):
         append(one, f"file-{number}")
         one.bring_together()
     assert not files.info(entry_path(1)), "its number is free again"
     assert not late.append([file(0, "too late")])
-    assert late.between(0, 250) == one.between(0, 250)
+    assert late.between(0, 25) == one.between(0, 25)
     reader = opened(files)
-    assert "too late" not in [one.path for one in reader.between(0, 250)]
+    assert "too late" not in [one.path for one in reader.between(0, 25)]
     append(late, "in time")
     reader.refresh()
-    assert reader.between(250, 251) == [file(250, "in time")]
+    assert reader.between(25, 26) == [file(25, "in time")]
 
 
+@pytest.mark.usefixtures("few")
 def test_a_reader_that_stood_still_reads_no_entry_that_came_too_late(tmp_path: Path) -> None:
     files = PosixFiles(tmp_path)
     reader, one, late = opened(files), opened(files), opened(files)
-    for number in range(150):
+    for number in range(15):
         append(one, f"file-{number}")
         one.bring_together()
     assert not late.append([file(0, "too late")])
     reader.refresh()
-    assert reader.between(0, 150) == one.between(0, 150)
+    assert reader.between(0, 15) == one.between(0, 15)
 
 
 def test_of_several_processes_each_file_gets_one_number(

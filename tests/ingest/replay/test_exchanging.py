@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.ingest.merge.test_upsert import START
 from tests.ingest.merge.upserted import PLACE, read_back, written
 
-from distributary.errors import CommitImpossible
+from distributary.errors import CommitImpossible, TableAhead
 from distributary.ingest import failpoints
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.replay import exchanging
@@ -68,9 +68,17 @@ class Table:
             TableCommit("t", self.place, [self.file(offsets, said)], SCHEMA, transaction, native=True)
         )
 
-    def exchange(self, files: Sequence[DataFile], leaving: Iterable[int], app: str = "replay") -> Exchange:
-        commit = TableCommit("t", self.place, files, SCHEMA, Transaction(app, 0, {"told": "x"}), native=True)
-        return Exchange(commit, places_of(leaving), NAMES, REPLAY)
+    def exchange(
+        self,
+        files: Sequence[DataFile],
+        leaving: Iterable[int],
+        app: str = "replay",
+        number: int = 0,
+        replay: str = REPLAY,
+    ) -> Exchange:
+        told = Transaction(app, number, {"told": "x", exchanging.REPLAY: replay})
+        commit = TableCommit("t", self.place, files, SCHEMA, told, native=True)
+        return Exchange(commit, places_of(leaving), NAMES, replay)
 
     def said(self) -> dict[int, str]:
         rows = read_back(self.place, SCHEMA).to_pylist()
@@ -129,6 +137,20 @@ def test_rows_may_leave_and_nothing_comes(table: Table) -> None:
     assert set(table.said()) == set(range(6, 12))
     assert table.exchange([], [99], "another").made()
     assert set(table.said()) == set(range(6, 12))
+
+
+def test_of_one_replay_after_the_other_only_the_newest_number_stays(table: Table) -> None:
+    """The log would tell of each for ever, in every checkpoint of it."""
+    for number in (5, 7):
+        replay = str(number) * 32
+        assert table.exchange([], [number], number=number, replay=replay).made()
+        assert not table.exchange([], [number], number=number, replay=replay).made()
+    assert set(table.said()) == {n for n in range(12) if n not in (5, 7)}
+    # By a number that is taken nobody takes what is decided for what is in.
+    for number in (6, 7):
+        with pytest.raises(TableAhead, match="what a later replay gave it"):
+            table.exchange([], [1], number=number, replay="beef" * 8).made()
+    assert 1 in table.said()
 
 
 @given(st.sets(st.integers(0, 14)), st.sets(st.integers(0, 14)))

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
+from tests.codecs.containers.containers import container
 from tests.ingest.kinesis.emulated import Emulated, served
 
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels, Records
+from distributary.ingest.source.moments import first_offsets, last_offsets
 from distributary.producer_sim.stack.local import LocalStack
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 _COLUMNS = {"key", "value", "topic", "partition", "offset", "timestamp", "timestampType"}
+
+
+def json_line(text: str) -> bytes:
+    return f'{{"a": "{text}"}}\n'.encode()
+
+
+def parquet_row(text: str) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(pa.table({"a": [text]}), file)
+    return file.getvalue()
 
 
 @dataclass
@@ -44,11 +59,11 @@ class World:
     remake: Callable[[], None]
 
 
-def settings_of(folder: Path, **source: Any) -> Settings:
+def settings_of(folder: Path, decode: dict[str, Any] | None = None, **source: Any) -> Settings:
     given: dict[str, Any] = {
         "name": "contract",
         "source": source,
-        "decode": {"format": "json"},
+        "decode": decode or {"format": "json"},
         "route": {"by": "topic"},
         "sink": {"root": "./lake"},
     }
@@ -100,19 +115,34 @@ def of_delta(folder: Path, _: LocalStack) -> World:
     return World(settings_of(folder, delta={"paths": str(place)}), send, remake)
 
 
-def of_files(folder: Path, _: LocalStack) -> World:
+def of_files(folder: Path, written: Callable[[str], bytes] = json_line, **chosen: Any) -> World:
+    """Files of one record each; `written` makes one of a text."""
     place = folder / "landing"
     place.mkdir()
 
     def send(count: int) -> None:
         for _ in range(count):
             name = uuid.uuid4().hex
-            (place / name).write_text(f'{{"a": "{name}"}}\n')
+            (place / name).write_bytes(written(name))
 
     def remake() -> None:
         shutil.rmtree(folder / "lake/.distributary/landed/landing")
 
-    return World(settings_of(folder, files={"path": str(place), "max_files_a_batch": 4}), send, remake)
+    files = {"path": str(place), "max_files_a_batch": 4, **chosen}
+    decode = {"format": "avro"} if chosen.get("format") == "avro" else {}
+    return World(settings_of(folder, decode, files=files), send, remake)
+
+
+def of_lines(folder: Path, _: LocalStack) -> World:
+    return of_files(folder)
+
+
+def of_avro(folder: Path, _: LocalStack) -> World:
+    return of_files(folder, lambda text: container("string", [[text]], "deflate"), format="avro")
+
+
+def of_parquet(folder: Path, _: LocalStack) -> World:
+    return of_files(folder, parquet_row, format="parquet")
 
 
 @contextmanager
@@ -127,7 +157,10 @@ def of_kinesis(folder: Path, _: LocalStack) -> Iterator[World]:
         yield World(settings_of(folder, kinesis=kinesis), send, lambda: stream.remake(2))
 
 
-@pytest.fixture(params=[of_kafka, of_delta, of_files, of_kinesis], ids=["kafka", "delta", "files", "kinesis"])
+@pytest.fixture(
+    params=[of_kafka, of_delta, of_lines, of_avro, of_parquet, of_kinesis],
+    ids=["kafka", "delta", "files", "avro", "parquet", "kinesis"],
+)
 def world(
     request: pytest.FixtureRequest, tmp_path: Path, stack: LocalStack, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[World]:
@@ -154,6 +187,10 @@ def whole(channels: Channels) -> Offsets:
         topic: {number: (first[topic][number], end) for number, end in numbers.items()}
         for topic, numbers in last.items()
     }
+
+
+def millis(moment: datetime) -> int:
+    return round(moment.timestamp() * 1000)
 
 
 def places(records: Records, offsets: Offsets) -> list[tuple[str, int, int, bytes]]:
@@ -254,8 +291,67 @@ def test_a_topic_that_is_made_anew_has_another_id(
     assert all(after[name] != before[name] for name in before)
 
 
-def test_records_are_found_by_their_time(world: World, source: Channels) -> None:
-    world.send(2)
-    assert source.offsets_from(0)
+def test_records_are_found_by_their_time(world: World, source: Channels, spark: SparkSession) -> None:
+    for count in (2, 1, 3):
+        world.send(count)
+    rows = reader(source, world, spark).range(whole(source)).collect()
+    read = [(one["topic"], one["partition"], one["offset"], millis(one["timestamp"])) for one in rows]
+    for moment in {time for *_, time in read}:
+        found = source.offsets_from(moment)
+        for topic, partition, offset, time in read:
+            first = found[topic].get(partition)
+            assert first is None or (offset >= first) >= (time >= moment), (
+                "none of then or later is before it"
+            )
+            assert time < moment or first is not None
+            assert offset != first or time >= moment, "and the first one is of then"
     late = source.offsets_from(4_102_444_800_000)  # 2100
     assert not any(numbers for numbers in late.values())
+
+
+def test_a_reading_may_begin_and_end_at_a_time(world: World, source: Channels, spark: SparkSession) -> None:
+    for count in (2, 1, 3):
+        world.send(count)
+    records, extent = reader(source, world, spark), whole(source)
+    times = sorted(one["timestamp"] for one in records.range(extent).collect())
+    moment = times[3].astimezone(timezone.utc)
+    begins, until = first_offsets(moment, source), last_offsets(moment, source) or {}
+    before = {
+        topic: {number: (begin, until[topic][number]) for number, (begin, _) in numbers.items()}
+        for topic, numbers in extent.items()
+    }
+    behind = {
+        topic: {number: (begins[topic][number], end) for number, (_, end) in numbers.items()}
+        for topic, numbers in extent.items()
+    }
+    parts = [places(records, part) for part in (before, behind)]
+    assert sorted([*parts[0], *parts[1]]) == places(records, extent)
+    assert len(parts[0]) == sum(time < times[3] for time in times)
+
+
+def stretches(extent: Offsets, found: list[tuple[str, int, int, bytes]]) -> Iterator[Offsets]:
+    """An extent cut before each record: what has no record, and then one record each of every partition."""
+    cuts = {
+        (topic, number): [begin, *(place[2] for place in found if place[:2] == (topic, number)), end]
+        for topic, numbers in extent.items()
+        for number, (begin, end) in numbers.items()
+    }
+    for step in range(max(map(len, cuts.values())) - 1):
+        yield {
+            topic: {number: _pair(cuts[topic, number], step) for number in numbers}
+            for topic, numbers in extent.items()
+        }
+
+
+def _pair(cuts: list[int], step: int) -> tuple[int, int]:
+    return cuts[min(step, len(cuts) - 1)], cuts[min(step + 1, len(cuts) - 1)]
+
+
+def test_offsets_that_no_record_has_are_read_as_nothing(
+    world: World, source: Channels, spark: SparkSession
+) -> None:
+    for _ in range(2):
+        world.send(2)
+    records, extent = reader(source, world, spark), whole(source)
+    found = places(records, extent)
+    assert sorted(place for part in stretches(extent, found) for place in places(records, part)) == found

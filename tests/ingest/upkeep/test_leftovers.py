@@ -127,6 +127,29 @@ def test_what_a_batch_replaced_that_may_come_to_nothing_stays(table: Upserted, s
     assert at_version(place, newest(place)) == there
 
 
+@pytest.mark.parametrize("summed_up", [False, True])
+def test_what_went_before_such_a_batch_goes_whatever_the_log_sums_up(
+    table: Upserted, summed_up: bool
+) -> None:
+    """Upkeep has the log get a checkpoint, and the newest batch is nearly always undecided then."""
+    place, opening = table.place, table.place.below("_delta_log")
+    before = set(place.names()) - needed(place)
+    table.merge([row(key, 9, "z") for key in range(30)])
+    if summed_up:
+        opened(place).create_checkpoint()
+        table.merge([row(7, 10, "y")])
+    undecided = Undecided({MARK: table.batch - (2 if summed_up else 1)})
+    there = {version: at_version(place, version) for version in range(3, newest(place) + 1)}
+    if summed_up:
+        # Nobody can tell the order of what the checkpoint alone remembers.
+        entry = opening.read(f"{1:020d}.json")
+        opening.delete([f"{1:020d}.json"])
+        assert gone(place, bound(place, later=8), undecided) == set()
+        opening.put(f"{1:020d}.json", entry)
+    assert gone(place, bound(place, later=8), undecided) == before != set()
+    assert {version: at_version(place, version) for version in there} == there
+
+
 def test_of_a_table_that_pipelines_share_files_stay_that_nobody_tells_of(table: Upserted) -> None:
     """A pipeline that has had nothing but quarantine owns no table, and nobody finds its log."""
     place = table.place

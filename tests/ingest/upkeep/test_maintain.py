@@ -28,6 +28,7 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.handle import options
+from distributary.ingest.tables.log import last_checkpoint
 from distributary.ingest.upkeep import maintain as module
 from distributary.ingest.upkeep.compaction import Compaction, Size, compact
 from distributary.ingest.upkeep.maintain import Upkeep, Wish, maintain, time_there
@@ -113,6 +114,20 @@ def test_each_table_of_the_pipeline_is_kept_up_and_none_of_others(
     assert [len(list(root.names(one.table))) for one in again.tables] == [1, 1, 1]
     assert {path: found for path, found in everything(root).items() if path.startswith("somebody")} == elses
     assert root.folders(".distributary") in ([], ["owners"], ("owners",))
+
+
+def test_whoever_opens_a_table_behind_upkeep_goes_through_no_entry(
+    root: Files, table: Upserted, pipeline: Settings
+) -> None:
+    for number in range(8):
+        table.merge([row(200 + number, 1, "x")])
+    maintain(pipeline, Wish(dry_run=True))
+    assert last_checkpoint(table.place).version == -1
+    maintain(pipeline)
+    assert last_checkpoint(table.place).version == newest(table.place)
+    assert values(table) == {**merged(), 101: "x", **{200 + number: "x" for number in range(8)}}
+    # What these few entries are takes no longer than a checkpoint of them.
+    assert last_checkpoint(root.below("ledger_batches")).version == -1
 
 
 def test_a_dry_run_tells_what_would_be_done_and_changes_nothing(

@@ -12,8 +12,14 @@ from deltalake import DeltaTable, write_deltalake
 from tests.ingest.upkeep.kept_up import newest
 
 from distributary.ingest.checkpoint.earlier_runs import untold
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import (
+    BATCHES_TABLE,
+    CHANGES_TABLE,
+    QUARANTINE_TABLE,
+    RESOLVED_TABLE,
+)
 from distributary.ingest.parquet.data_file import generation_mark
+from distributary.ingest.quarantine.resolved import RESOLVED_SCHEMA
 from distributary.ingest.settings.groups import Keep
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
@@ -23,6 +29,7 @@ from distributary.ingest.tables.state import table_folder
 from distributary.ingest.upkeep import record
 from distributary.ingest.upkeep.record import Pipeline, RecordUpkeep, keep_record
 from distributary.ingest.upkeep.replayed import OUTCOMES
+from distributary.ingest.upkeep.resolved import MOVED, TO_TABLE, keep_moved
 from distributary.ingest.upkeep.undecided import Undecided
 from distributary.producer_sim.verify.comparison import compare
 from distributary.producer_sim.verify.lake import Lake, Me
@@ -132,6 +139,73 @@ def assert_whole(root: Files) -> None:
     """Tables, quarantine and ledger agree."""
     verdict = compare(Lake(root=root, template="{entity}", me=Me("games", frozenset({GENERATION}))))
     assert verdict.differences == ()
+
+
+def brought_back(
+    root: Files, numbers: list[int], generation: str = GENERATION, pipeline: str = "games"
+) -> None:
+    """The quarantined records of these batches have rows in a table since."""
+    places = [{"kafka_topic": TOPIC, "kafka_partition": 0, "kafka_offset": 5 * one + 4} for one in numbers]
+    append(root, "golf", places, ROWS)
+    told = {"generation": generation, "pipeline": pipeline, "replay": "r", "at": NOW, "outcome": TO_TABLE}
+    rows = [
+        {**told, **place, "batch_id": one, "table": "golf"}
+        for one, place in zip(numbers, places, strict=True)
+    ]
+    append(root, RESOLVED_TABLE, rows, RESOLVED_SCHEMA)
+
+
+def test_what_tells_of_quarantined_records_goes_with_them_and_all_adds_up(lake: Files) -> None:
+    brought_back(lake, [0, 1, 6])
+    assert_whole(lake)
+    assert keep_record(lake, mine(), MONTH, NOW_MS, dry_run=True).resolved == 2
+    assert_whole(lake)
+    done = keep_record(lake, mine(), MONTH, NOW_MS)
+    assert (done.quarantined, done.resolved) == (4, 2)
+    assert [one["batch_id"] for one in read(lake, RESOLVED_TABLE)] == [6]
+    # Their rows in tables are known for what they are, and a row of the batch itself is missed.
+    assert_whole(lake)
+    brought_back(lake, [2])
+    later = NOW_MS + int(timedelta(days=15).total_seconds() * 1000)
+    assert keep_record(lake, mine(), MONTH, later).resolved == 1
+    assert_whole(lake)
+    assert len(list(lake.names(MOVED))) == 1
+    assert keep_record(lake, mine(), MONTH, later).resolved == 0
+    opened(lake.below("golf")).delete("kafka_offset = 3")
+    verdict = compare(Lake(root=lake, template="{entity}", me=Me("games", frozenset({GENERATION}))))
+    assert [one.kind for one in verdict.differences] == ["ledger_rows"]
+
+
+def test_upkeep_that_dies_amid_it_takes_nothing_from_what_is_known(
+    lake: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought_back(lake, [0, 1])
+    with monkeypatch.context() as patch:
+        patch.setattr(record, "keep_moved", dying(keep_moved))
+        assert keep_record(lake, mine(), MONTH, NOW_MS).failed is not None
+    assert_whole(lake)
+    assert keep_record(lake, mine(), MONTH, NOW_MS).resolved == 2
+    assert_whole(lake)
+
+
+def dying(step: Callable[..., None]) -> Callable[..., None]:
+    def dies(*given: Any) -> None:
+        step(*given)
+        raise OSError("the process dies here")
+
+    return dies
+
+
+def test_what_tells_of_records_that_replays_had_refused_goes_with_those(lake: Files) -> None:
+    replay = "b" * 32
+    brought_back(lake, [0], generation=replay)
+    brought_back(lake, [1], generation="c" * 32, pipeline="others")
+    at = NOW - timedelta(days=40)
+    lake.put_new(f"{OUTCOMES}/{replay}.json", json.dumps({"at": at.isoformat()}).encode())
+    # By the clock of the place it was told of just now, and by the one of who began it 40 days before.
+    late = int((datetime.now(timezone.utc) + timedelta(days=60)).timestamp() * 1000)
+    assert keep_record(lake, mine(), MONTH, late).resolved == 1
+    assert [one["pipeline"] for one in read(lake, RESOLVED_TABLE)] == ["others"]
 
 
 def test_what_is_old_goes_and_all_adds_up(lake: Files) -> None:

@@ -13,6 +13,7 @@ from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.merge.vectors import vector_file
 from distributary.ingest.parquet.data_file import file_name, generation_mark, merged_name
+from distributary.ingest.tables.transaction import app_of_replays
 from distributary.ingest.upkeep.replayed import REPLAYS
 from distributary.ingest.upkeep.undecided import Undecided, made_by, undecided
 
@@ -127,3 +128,12 @@ def test_files_of_a_replay_that_is_not_done_may_come_in(tmp_path: Path) -> None:
             here.files.put(f"{REPLAYS}/{replay}/{name}.json", b"{}")
     found = asked(here, owner)
     assert [found.holds(file_name(one, 0)) for one in (begun_one, done, never)] == [True, False, False]
+
+
+def test_the_number_of_a_replay_is_none_of_a_batch() -> None:
+    """It is far above all of those, and what a table let go for it was held for ever."""
+    generation = "ab" * 16
+    found = Undecided({generation_mark(generation): 7})
+    assert found.is_of({"appId": f"{generation}/events", "version": 8})
+    assert not found.is_of({"appId": f"{generation}/events", "version": 7})
+    assert not found.is_of({"appId": app_of_replays(generation), "version": 1_800_000_000_000})

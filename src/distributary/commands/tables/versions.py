@@ -33,6 +33,8 @@ def versions(
     typer.echo(f"batch {found.batch} of {found.pipeline} (generation {found.generation})")
     for table in found.tables:
         typer.echo(f"{table.table}: version {table.version}{_remark(table)}")
+    for name, why in found.unreadable.items():
+        typer.echo(f"{name}: nobody can open it ({why})")
 
 
 def _remark(table: TableVersion) -> str:

@@ -218,12 +218,14 @@ def test_of_entries_no_more_is_held_than_they_weigh(tmp_path: Path, monkeypatch:
         make(tmp_path / "t", number + 1)
     opened, _ = tables(tmp_path / "t")
     assert opened.lag({"t": {0: 0}}) == {"t": {0: 36}}
-    assert sum(map(len, opened.logs["t"]._read.values())) <= 10
+    assert sum(map(len, opened.logs["t"]._entries.values())) <= 10
 
 
 def test_what_is_no_table_is_told_by_its_place(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=rf"there is no Delta table in {tmp_path}/none"):
-        tables(tmp_path / "none")
+    opened, _ = tables(tmp_path / "none")
+    for ask in (opened.topic_ids, opened.columns):
+        with pytest.raises(SetupError, match=rf"there is no Delta table in {tmp_path}/none"):
+            ask()
 
 
 def changed(records: TableRecords, first: int, behind: int) -> list[tuple[int, str, Any]]:

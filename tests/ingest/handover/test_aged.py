@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from tests.ingest.handover.test_heritage import INLINE, WORLD, heritage, taken_over
 from tests.ingest.kafka_records import TOPIC, Sent
 from tests.ingest.queries import GOLF, Query, batches, one
-from tests.ingest.test_handover import INLINE, WORLD, heritage, taken_over
 
 from distributary.errors import PolicyStopped, TablesOfAnotherRun
 from distributary.ingest import failpoints

@@ -34,7 +34,7 @@ from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners, Records
 from distributary.ingest.commit_log.writing import begin as begin_log
-from distributary.ingest.handover import Heritage
+from distributary.ingest.handover.heritage import Heritage
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.resolve import resolve
 from distributary.ingest.settings.groups import Columns

@@ -7,22 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from distributary.errors import (
-    CheckpointMismatch,
-    CommitImpossible,
-    ConfigError,
-    NewerFormat,
-    TableAhead,
-    TablesOfAnotherRun,
-)
-from distributary.ingest.batch.finish import Finisher, ahead
-from distributary.ingest.batch.parking import StayParked, Waiting, brought_in
-from distributary.ingest.batch.sweep import sweep
+from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
 from distributary.ingest.checkpoint.earlier_runs import (
     EarlierCommit,
@@ -45,36 +34,17 @@ from distributary.ingest.checkpoint.generation import (
     made_anew,
     read_generation,
 )
-from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.checkpoint.manifests import ManifestStore, manifest_of, with_rewritten
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, OUR_NAMES, RESERVED_TABLES
-from distributary.ingest.commit_log.entries import HandedOver, Owner, Rewritten, Standing
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.commit_log.entries import HandedOver, Owner
 from distributary.ingest.commit_log.owners import Owners, Records, confirmation, heir
-from distributary.ingest.commit_log.reading import CommitLog, State
+from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import hand_over
+from distributary.ingest.handover.earlier import Earlier, Looking
+from distributary.ingest.handover.ending import Ending
+from distributary.ingest.handover.reaching import UNREACHED, Reaching
 from distributary.ingest.kafka.offsets import Positions, highest
-from distributary.ingest.settings.groups import Columns
-from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
-from distributary.ingest.tables.transaction import is_in
-
-_UNREACHED = "its log cannot be reached from here"
-
-
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """An earlier log of the pipeline.
-
-    checkpoint  where it can be reached, and is that owner's
-    ended       whether it was handed over before
-    lost        in words why nothing can be had from it; empty where it goes on
-    """
-
-    owner: Owner
-    checkpoint: Checkpoint | None
-    ended: bool = False
-    lost: str = ""
 
 
 class Heritage:
@@ -90,19 +60,21 @@ class Heritage:
         spark: SparkSession,
         at: Callable[[str], Checkpoint],
     ) -> None:
-        self._tables, self._native, self._spark, self._at = tables, native, spark, at
+        self._tables = tables
+        self._reaching = Reaching(tables, native, spark, at)
+        self._looking, self._ending = Looking(self._reaching), Ending(self._reaching)
         self.records = Records(tables.root, tables.threads)
 
     def log(self, owner: Owner) -> CommitLog | None:
         """An owner's log, where it can be reached."""
-        checkpoint = self._checkpoint(owner)
+        checkpoint = self._reaching.checkpoint(owner)
         return None if checkpoint is None else checkpoint.log
 
     def start(self, mode: StartMode, pipeline: str, confirmed: Collection[str], world: World) -> Start:
         """What a new checkpoint of the pipeline does about the tables there; `confirmed` are generations that the user says are dead.
 
         Raises TablesOfAnotherRun where the user has to decide, or has to say that a run is dead; CheckpointMismatch where it is to
-        go on with offsets that count other records in this world.
+        go on with offsets that count other records in this world; CommitImpossible where a table lacks what the log gave it.
         """
         owned = self.records.all()
         tables = sorted(table for table, owner in owned.items() if owner.pipeline == pipeline)
@@ -120,14 +92,17 @@ class Heritage:
                 f"{'; '.join(str(one.owner) for one in live)}. Give one of those pipelines another name, and tables of its own"
             )
         for one in live:
+            if mode == "from_tables":
+                self._looking.require_whole(one)
             return _after_log(mode, one, dead, world)
         for one in found:
             if one.ended and one.checkpoint is not None:
-                self._finish(one.checkpoint)
+                self._ending.finish(one.checkpoint)
         if mode == "again":
             return Start(mode, dead=dead)
         lineages = {one.owner.generation: one.owner.lineage or one.owner.generation for one in lost}
-        commits = earlier_commits(self._tables.root)
+        others = {table for table, owner in owned.items() if owner.pipeline != pipeline}
+        commits = earlier_commits(self._tables.root, may_fail=others)
         self._require_told({table: owned[table].generation for table in tables}, commits)
         commits += in_quarantine(self._tables, commits, lineages)
         return replace(self._by_commits(pipeline, set(lineages.values()), commits, world), dead=dead)
@@ -155,58 +130,10 @@ class Heritage:
             if owner.generation in met:
                 continue
             met.add(owner.generation)
-            yield (one := self._state(owner, [table for table, its in owned.items() if its == owner]))
+            yield (one := self._looking.state(owner, [table for table, its in owned.items() if its == owner]))
             if one.ended and one.checkpoint is not None:
                 newest = one.checkpoint.log.state().newest
                 left += [newest.to] if isinstance(newest, HandedOver) else []
-
-    def _state(self, owner: Owner, tables: Sequence[str]) -> Earlier:
-        checkpoint = self._checkpoint(owner)
-        generation = None if checkpoint is None else read_generation(checkpoint)
-        if checkpoint is None or generation is None:
-            return Earlier(owner, None, lost=_UNREACHED)
-        finisher = self._finisher(checkpoint, generation)
-        self._mend(finisher, checkpoint, generation, [*OUR_NAMES, *tables])
-        # Of a run that is alive the tables are never ahead of its log, if they are asked first, and never behind, if once more.
-        reached = finisher.newest(generation, [*RESERVED_TABLES, *tables])
-        try:
-            state = checkpoint.log.state()
-        except NewerFormat:
-            raise
-        except CheckpointMismatch as error:
-            return Earlier(owner, None, lost=str(error))
-        if self._is_older(checkpoint, generation, reached):
-            return Earlier(owner, None, lost="its log is older than the tables, as if put back from a copy")
-        if _lack_batches(finisher, checkpoint, state.so_far, reached) and _lack_batches(
-            finisher, checkpoint, state.so_far, finisher.newest(generation, [*RESERVED_TABLES, *tables])
-        ):
-            return Earlier(owner, None, lost="its tables are older than the log, as if put back from a copy")
-        return Earlier(owner, checkpoint, ended=isinstance(state.newest, HandedOver))
-
-    def _mend(
-        self, finisher: Finisher, checkpoint: Checkpoint, generation: Generation, tables: Sequence[str]
-    ) -> None:
-        """What a loss of power left of the tables is put right, as by a start of that log."""
-        if self._tables.root.remote:
-            return
-        with suppress(CheckpointMismatch):  # which is told where the log, or the table, is asked
-            last, so_far = ManifestStore(checkpoint).last(), checkpoint.log.state().so_far
-            parked = {} if so_far is None else so_far.parked
-            there = set(tables).intersection(self._tables.root.folders())
-            finisher.mend(generation, there, last, parked)
-
-    def _is_older(
-        self, checkpoint: Checkpoint, generation: Generation, reached: Mapping[str, int | None]
-    ) -> bool:
-        last = ManifestStore(checkpoint).last()
-        if ahead(reached, last):
-            return True
-        try:
-            if last is not None and reached[BATCHES_TABLE] == last.batch_id:
-                self._finisher(checkpoint, generation).require_in_ledger(last)
-        except TableAhead:
-            return True
-        return False
 
     def _without_owners(
         self,
@@ -286,11 +213,11 @@ class Heritage:
 
     def _take(self, owner: Owner, owners: Owners, topics: Mapping[str, str]) -> Positions | None:
         """Shut out whoever runs the owner's log, and finish what that decided; where it ended, `topics` being those of now."""
-        checkpoint = self._checkpoint(owner)
+        checkpoint = self._reaching.checkpoint(owner)
         generation = None if checkpoint is None else read_generation(checkpoint)
         if checkpoint is None or generation is None:
             raise TablesOfAnotherRun(
-                f"the tables of {owner} were to be taken over, and {_UNREACHED} any more. Bring it back; or delete this new checkpoint, "
+                f"the tables of {owner} were to be taken over, and {UNREACHED} any more. Bring it back; or delete this new checkpoint, "
                 f"{owners.me.log}, which has read nothing yet, and say with `{confirmation([owner.generation])}` that no run of it is alive"
             )
         state = hand_over(checkpoint.log, owners.me)
@@ -300,8 +227,8 @@ class Heritage:
                 f"the tables of {owner} were handed over to {to} meanwhile. Run that one; or delete this new checkpoint, "
                 f"{owners.me.log}, which has read nothing yet, and begin again"
             )
-        self._finish(checkpoint)
-        self._sweep(checkpoint, generation, state)
+        self._ending.finish(checkpoint)
+        self._ending.sweep(checkpoint, generation, state)
         # They hold payloads, and nobody else looks there again.
         forget_waiting(place_aside(checkpoint.files, self._tables.root, generation.id))
         before = generation.start
@@ -313,73 +240,6 @@ class Heritage:
         earlier = self._take(before.after, owners, topics)
         # A log that was to begin anew goes on from none, though it never began.
         return earlier if before.mode == "from_tables" else None
-
-    def _finish(self, checkpoint: Checkpoint) -> None:
-        """See to it that all tables have a log's newest batch, since whoever decided it may finish it at any time."""
-        log, generation = checkpoint.log, read_generation(checkpoint)
-        so_far = log.state().so_far
-        if generation is None or so_far is None or so_far.last is None:
-            return
-        finisher, batch = self._finisher(checkpoint, generation), log.newest_batch(so_far.last)
-        # The power may have failed amid this.
-        known = () if batch is None else manifest_of(batch, log).entities.values()
-        self._mend(finisher, checkpoint, generation, [*OUR_NAMES, *known])
-        try:
-            if finisher.reached(generation) != so_far.last:
-                if batch is None:
-                    raise log.missing(so_far.last)
-                manifest = _with_rewritten(manifest_of(batch, log), log, so_far)
-                finisher.finish(manifest, self._spark, batch.before, parked=StayParked(so_far))
-            self._bring_in(log, so_far, finisher, _columns(generation))
-        except CommitImpossible as error:
-            # They wait there, where the settings of the new checkpoint do not lead whoever decides.
-            raise CommitImpossible(
-                f"{error}\nThis is the earlier checkpoint's batch: `distributary resolve` decides about it with "
-                f"`checkpoint: {checkpoint}` in the settings",
-                error.tables,
-            ) from error
-
-    def _bring_in(self, log: CommitLog, so_far: Standing, finisher: Finisher, columns: Columns) -> None:
-        """Commit what waits for parked tables: nobody who comes later looks there."""
-        for folder, numbers in so_far.parked.items():
-            brought_in(Waiting(log, folder, numbers), finisher, self._tables, columns, self._spark)
-            # The log is closed for good, so this is what keeps it from being done again, when the table may be another one.
-            for number in numbers:
-                finisher.brought_in(number, folder)
-
-    def _sweep(self, checkpoint: Checkpoint, generation: Generation, state: State) -> None:
-        """Delete what an earlier log's run wrote for numbers that are its last entry's now, and those before that are not settled."""
-        if state.so_far is None or state.newest is None:
-            return
-        made_for = range(state.so_far.settled + 1, state.newest.number + 1)
-        named = _names_behind(state.so_far.settled, checkpoint.log, state.so_far)
-        sweep(self._tables.root, generation.id, [made_for], named)
-
-    def _finisher(self, checkpoint: Checkpoint, generation: Generation) -> Finisher:
-        return Finisher(_columns(generation), checkpoint, self._tables, self._native, generation.lineage)
-
-    def _checkpoint(self, owner: Owner) -> Checkpoint | None:
-        try:
-            checkpoint = self._at(owner.log)
-            generation = read_generation(checkpoint)
-        except NewerFormat:
-            # Its run may be alive: nobody is to be asked whether it is dead.
-            raise
-        except (OSError, ValueError, ConfigError, CheckpointMismatch) as error:
-            if isinstance(error, OSError) and self._may_come_back(owner, error):
-                raise
-            return None
-        return checkpoint if generation is not None and generation.id == owner.generation else None
-
-    def _may_come_back(self, owner: Owner, error: OSError) -> bool:
-        """Whether a log is there though it cannot be read just now: whoever goes on without it loses what waits in it for parked tables.
-
-        One in a store that the tables are not in may be gone for good, which the user knows.
-        """
-        place = Place.parse(owner.log)
-        if place.kind == "posix":
-            return not isinstance(error, (PermissionError, NotADirectoryError))
-        return isinstance(error, ConnectionError) and place.shares_store(Place.parse(self._tables.root.url))
 
     def _require_wanted(self, mode: StartMode, tables: Sequence[str]) -> None:
         if mode == "resume":
@@ -398,17 +258,6 @@ class Heritage:
             )
 
 
-def _lack_batches(
-    finisher: Finisher, checkpoint: Checkpoint, so_far: Standing | None, reached: Mapping[str, int | None]
-) -> bool:
-    """Whether tables lack a batch that a log says was in all of them: behind its end what they had would be missing."""
-    last = None if so_far is None or so_far.last is None else checkpoint.log.newest_batch(so_far.last)
-    if last is None or not finisher.is_behind(last, reached[BATCHES_TABLE]):
-        return False
-    # The ledger alone may have been dropped.
-    return reached[BATCHES_TABLE] is not None or not any(is_in(one, last.before) for one in reached.values())
-
-
 def _after_log(mode: StartMode, earlier: Earlier, dead: tuple[str, ...], world: World) -> Start:
     generation = None if earlier.checkpoint is None else read_generation(earlier.checkpoint, with_log=True)
     if generation is None or mode == "again":
@@ -423,28 +272,3 @@ def _after_log(mode: StartMode, earlier: Earlier, dead: tuple[str, ...], world: 
 
 def _without(topics: Collection[str], positions: Positions) -> Positions:
     return {topic: numbers for topic, numbers in positions.items() if topic not in topics}
-
-
-def _with_rewritten(manifest: Manifest, log: CommitLog, so_far: Standing) -> Manifest:
-    entries = map(log.entry, so_far.rewritten)
-    return with_rewritten(manifest, (entry for entry in entries if isinstance(entry, Rewritten)), log)
-
-
-def _names_behind(settled: int, log: CommitLog, so_far: Standing) -> frozenset[str]:
-    """The names of all files of the batches that are not settled."""
-    named: set[str] = set()
-    while so_far.last is not None and so_far.last > settled:
-        batch = log.newest_batch(so_far.last)
-        if batch is None:
-            raise log.missing(so_far.last)
-        decided = manifest_of(batch, log)
-        named |= decided.file_names() | _with_rewritten(decided, log, so_far).file_names()
-        so_far = batch.so_far
-    return frozenset(named)
-
-
-def _columns(generation: Generation) -> Columns:
-    """The names of columns that the generation's files have."""
-    prefix = "sink.columns."
-    told = generation.world.fingerprint.items()
-    return Columns(**{name.removeprefix(prefix): value for name, value in told if name.startswith(prefix)})

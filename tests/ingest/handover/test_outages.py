@@ -6,16 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.ingest.handover.test_heritage import NO_SPARK, WORLD, heritage
 from tests.ingest.queries import batches
 from tests.ingest.storage.stores import Store
-from tests.ingest.test_handover import NO_SPARK, WORLD, heritage
 
 from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.commit_log.owners import Owners, Records
 from distributary.ingest.commit_log.writing import hand_over
-from distributary.ingest.handover import Heritage
+from distributary.ingest.handover.heritage import Heritage
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place

@@ -18,9 +18,9 @@ from tests.ingest.batch.test_standing_still import (
     standing,
 )
 from tests.ingest.batches import generation
+from tests.ingest.handover.test_heritage import INLINE, WORLD, heritage, taken_over
 from tests.ingest.kafka_records import TOPIC
 from tests.ingest.queries import Query, batches, one
-from tests.ingest.test_handover import INLINE, WORLD, heritage, taken_over
 
 from distributary.errors import Fenced, TablesOfAnotherRun
 from distributary.ingest.batch.finish import Finisher

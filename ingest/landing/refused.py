@@ -1,0 +1,62 @@
+"""Files and folders that are there and cannot be read: told once, left for later, and no reason not to read others."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from distributary.ingest.landing.told import shown
+from distributary.ingest.storage.contract import Files
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Refused:
+    """What one run could not read of a folder.
+
+    paths  of it
+    met    what the look that is going on met
+    """
+
+    def __init__(self, folder: Files) -> None:
+        """Nothing is known yet."""
+        self._folder = folder
+        self.paths, self.met = set[str](), list[OSError]()
+        self._untold = list[str]()
+
+    def tried(self, path: str, size: int, use: Callable[[Any], T]) -> T | None:
+        """What is made of an open file; None where it cannot be read. Raises FileNotFoundError, ConnectionError."""
+        try:
+            with self._folder.reader(path, size) as opened:
+                used = use(opened)
+        except (FileNotFoundError, ConnectionError):
+            raise
+        except OSError as error:
+            self._add(path, error)
+            return None
+        self.paths.discard(path)
+        return used
+
+    def pass_by(self, error: PermissionError) -> None:
+        """Take note of a folder that may not be looked into."""
+        self._add(str(error.filename or "a folder"), error)
+
+    def tell(self) -> None:
+        """Tell of what nobody was told of yet."""
+        if self._untold:
+            _log.warning(
+                "%s: %s files or folders cannot be read, and are left for later, while others are read: %s. Mend their rights, or take them away",
+                self._folder,
+                len(self._untold),
+                shown(self._untold),
+            )
+        self._untold = []
+
+    def _add(self, path: str, error: OSError) -> None:
+        self.met.append(error)
+        if path not in self.paths:
+            self._untold.append(f"{path} ({error})")
+        self.paths.add(path)

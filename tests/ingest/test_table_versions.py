@@ -1,0 +1,64 @@
+"""Versions that belong together, of tables that nobody can open or that only replays filled; tests/ingest/e2e/test_table_versions.py has the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.ingest.batch.test_one_put_back import batch
+from tests.ingest.batch.test_standing_still import goes_on, query
+from tests.ingest.batch.test_unreadable import Harm, input_output_error, newer_protocol, other_things
+from tests.ingest.pipelines import settings
+from tests.ingest.queries import GOLF, QUEST
+
+from distributary.errors import PipelineError
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.derived.there import versions_now
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.table_versions import versions_at
+
+
+def garbled_end(table: Path) -> Callable[[], object]:
+    """Its newest entry is none any more."""
+    newest = max((table / "_delta_log").glob("*.json"))
+    before = newest.read_bytes()
+    newest.write_text("at work")
+    return lambda: newest.write_bytes(before)
+
+
+@pytest.mark.parametrize("harm", [input_output_error, garbled_end])
+def test_a_table_that_nobody_can_open_is_named_and_the_others_are_answered(
+    tmp_path: Path, harm: Harm
+) -> None:
+    run = goes_on(query(tmp_path))
+    batch(run)
+    whole = versions_at(settings(tmp_path))
+    put_right = harm(tmp_path / "lake" / GOLF)
+    found = versions_at(settings(tmp_path))
+    assert list(found.unreadable) == [GOLF]
+    assert found.tables == tuple(one for one in whole.tables if one.table != GOLF)
+    assert found[QUEST] == whole[QUEST]
+    with pytest.raises(PipelineError, match=f"batch {found.batch} of table {GOLF} .*restore it from a copy"):
+        found[GOLF]
+    with pytest.raises(PipelineError, match=f"table {GOLF} "):
+        versions_now(files_at(tmp_path / "lake"), found)
+    put_right()
+    assert versions_at(settings(tmp_path)) == whole
+
+
+@pytest.mark.parametrize("harm", [other_things, newer_protocol])
+def test_a_version_from_before_a_table_was_harmed_is_answered(tmp_path: Path, harm: Harm) -> None:
+    batch(goes_on(query(tmp_path)))
+    whole = versions_at(settings(tmp_path))
+    harm(tmp_path / "lake" / GOLF)
+    assert versions_at(settings(tmp_path)) == whole
+
+
+@pytest.mark.parametrize("harm", [input_output_error, garbled_end])
+def test_a_ledger_that_nobody_can_open_is_named_with_what_to_do(tmp_path: Path, harm: Harm) -> None:
+    batch(goes_on(query(tmp_path)))
+    put_right = harm(tmp_path / "lake" / BATCHES_TABLE)
+    with pytest.raises(PipelineError, match=f"{BATCHES_TABLE} cannot be read .*restore it from a copy"):
+        versions_at(settings(tmp_path))
+    put_right()
