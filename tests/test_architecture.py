@@ -33,7 +33,7 @@ FLOORS: Mapping[str, tuple[str, ...]] = {
         "kafka parquet catalog",
         "session source landing kinesis",
         "routing",
-        "pins merge",
+        "pins merge origins",
         "history clustering",
         "tables commit_log partitioned",
         "checkpoint",

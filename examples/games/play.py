@@ -14,6 +14,22 @@ SELECT gamer_id, count(*) AS events, count(DISTINCT device) AS devices, min(even
 FROM silver GROUP BY gamer_id ORDER BY gamer_id
 """
 
+_SESSIONS = """
+WITH events AS (
+  SELECT gamer_id, score, event_timestamp AS ms,
+         (event_timestamp > 2000 + lag(event_timestamp) OVER (PARTITION BY gamer_id ORDER BY event_timestamp)) IS NOT FALSE AS begins
+  FROM silver
+), numbered AS (
+  SELECT *, sum(begins::INT) OVER (PARTITION BY gamer_id ORDER BY ms ROWS UNBOUNDED PRECEDING) AS session FROM events
+)
+SELECT gamer_id, min(ms) AS began, max(ms) + 2000 AS ended, count(*) AS events, max(score) AS best_score
+FROM numbered GROUP BY gamer_id, session HAVING max(ms) + 2000 <= (SELECT max(ms) - 10000 FROM events) ORDER BY gamer_id, began
+"""
+
+_HELD_SESSIONS = """
+SELECT gamer_id, epoch_ms(window_start) AS began, epoch_ms(window_end) AS ended, events, best_score FROM gold ORDER BY gamer_id, began
+"""
+
 
 def play(stage: Stage) -> str:
     """Two parts of the simulation; within each the schema evolves, and the run starts itself again."""
@@ -27,9 +43,24 @@ def play(stage: Stage) -> str:
     silver = sorted(path.name for path in (stage.folder / "lake").glob("silver_*"))
     gold = [name.replace("silver", "gold").replace("events", "player_agg") for name in silver]
     players = sum(_held(stage, *both) for both in zip(silver, gold, strict=True))
+    sessions = sum(_sessions_held(stage, *both) for both in zip(silver, gold, strict=True))
+    require(sessions > 0, "no session is over")
     graph = json.loads(stage.distributary("graph", "pipeline.yaml", "--json"))
     require(bool(graph), "the graph is empty")
-    return f"{1 + 2 * len(silver)} tables with the ledger's batches, {players} players in gold; verify holds what was sent"
+    tables = 1 + 3 * len(silver)
+    return f"{tables} tables with the ledger's batches, {players} players and {sessions} sessions in gold; verify holds what was sent"
+
+
+def _sessions_held(stage: Stage, silver: str, players: str) -> int:
+    """How many sessions of a game are over; they are held against what another program makes of its silver."""
+    gold = players.replace("player_agg", "sessions")
+    with duckdb.connect() as base:
+        base.register("silver", stage.rows(silver))
+        base.register("gold", stage.rows(gold))
+        expected: list[dict[str, Any]] = base.sql(_SESSIONS).to_arrow_table().to_pylist()
+        found: list[dict[str, Any]] = base.sql(_HELD_SESSIONS).to_arrow_table().to_pylist()
+    require_same(gold, found, expected)
+    return len(found)
 
 
 def _held(stage: Stage, silver: str, gold: str) -> int:

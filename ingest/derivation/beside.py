@@ -10,6 +10,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, ValidationInfo, Wit
 
 from distributary.codecs.writing.formats import FORMATS, JSON_TEXT
 from distributary.ingest.storage.place import Place
+from distributary.passed_on_options import ClientOptions
 from distributary.values import Group, Name, Wrong, folder_of
 
 # https://github.com/apache/kafka/blob/trunk/clients/src/main/java/org/apache/kafka/common/internals/Topic.java
@@ -57,7 +58,7 @@ class ToKafka(Group):
     """How rows are written: `json`, without a schema; `avro` or `protobuf`, whose schema is made of the columns and registered."""
     subject: Name | None = None
     """The subject that the schema is registered under; by default `<topic>-value`."""
-    kafka: Mapping[str, str] = {}
+    kafka: ClientOptions = ClientOptions({})
     """Options of Kafka's clients that win over those of `source.kafka`, such as another cluster's `bootstrap.servers`."""
 
     def wrong(self) -> Iterator[Wrong]:

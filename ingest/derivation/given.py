@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -195,7 +196,13 @@ class Derived(Group):
         # What was not there when a table was made must not have it made again.
         later = [name for name in ("static", "stream") if getattr(self, name)]
         told = {"inputs", "aggregate", "sql", "python", *later}
-        return self.model_dump_json(include=told)
+        window = None if self.stream is None else self.stream.window
+        new = (
+            {"stream": {"window": {"gap_seconds"}}}
+            if window is not None and window.gap_seconds is None
+            else {}
+        )
+        return self.model_dump_json(include=told, exclude=new)
 
 
 def in_order(rules: Sequence[Derived]) -> list[Derived]:
@@ -206,10 +213,17 @@ def in_order(rules: Sequence[Derived]) -> list[Derived]:
 
 
 def wrong_derived(
-    rules: Sequence[Derived], route_table: str, others: Collection[str] = ()
+    rules: Sequence[Derived],
+    route_table: str,
+    others: Collection[str] = (),
+    kafka: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Wrong]:
-    """What of them does not go together, or with how the entities' tables are called, and `others` of the pipeline."""
+    """What of them does not go together, or with how the entities' tables are called, `others` of the pipeline, and the options of its source's clients."""
     for place, rule in enumerate(rules):
+        sent = None if rule.sink is None else rule.sink.kafka
+        if sent is not None and not {**kafka, **sent.kafka}.get("bootstrap.servers", "").strip():
+            why = 'the source has no brokers; write kafka: {bootstrap.servers: "127.0.0.1:9092"}'
+            yield (place, "sink", "kafka", "kafka"), why
         if rule.table in others:
             yield (place, "table"), "another table of the pipeline has this name; choose another"
         if any(one.table == rule.table for one in rules[:place]):

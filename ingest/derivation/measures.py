@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 PREFIX = "__"
 """What the names of columns begin with that hold a state which is no measure by itself."""
 
 _CALL = re.compile(r"\s*(\w+)\s*\(")
-_FILTER = re.compile(r"\s*filter\s*\(\s*where\s+(?P<condition>.*)\)\s*", re.IGNORECASE | re.DOTALL)
-_DISTINCT = re.compile(r"\s*distinct\s+", re.IGNORECASE)
+_FILTER = re.compile(r"\s*filter\s*\(\s*where\b\s*(?P<condition>.*)\)\s*", re.IGNORECASE | re.DOTALL)
+_DISTINCT = re.compile(r"\s*distinct\b\s*", re.IGNORECASE)
+# A word within would be read as one of the expression's.
+_COMMENT = re.compile(r"--|/\*")
 _QUOTES = "'\"`"
 
 # What stands between quotes.
@@ -29,6 +31,11 @@ _FLEETING = re.compile(
     re.IGNORECASE,
 )
 
+# The same as a literal: Spark takes the day, or the moment, at which it reads the expression.
+_FLEETING_LITERAL = re.compile(
+    r"\b(?:date|timestamp(?:_ntz|_ltz)?)\s*['\"]\s*(now|today|yesterday|tomorrow)\b", re.IGNORECASE
+)
+
 
 @dataclass(frozen=True, slots=True)
 class State:
@@ -37,11 +44,15 @@ class State:
     name   the column
     first  its value over rows, in Spark SQL
     merge  its value over others of it; `{}` is its name
+    of     of a sum that is a double unless decimals are summed, what it sums
+    exact  its value over rows then
     """
 
     name: str
     first: str
     merge: str
+    of: str | None = None
+    exact: str = ""
 
     @property
     def merged(self) -> str:
@@ -73,7 +84,9 @@ def measure(name: str, text: str) -> Measure:
         raise NotMergeable(_unknown(function))
     behind = "" if condition is None else f" FILTER (WHERE {condition})"
     found = makes(name, inner)
-    states = tuple(State(one.name, f"{one.first}{behind}", one.merge) for one in found.states)
+    states = tuple(
+        replace(one, first=f"{one.first}{behind}", exact=f"{one.exact}{behind}") for one in found.states
+    )
     return Measure(name, states, found.final)
 
 
@@ -85,8 +98,11 @@ def quoted(text: str) -> list[str]:
 def require_lasting(text: str) -> None:
     """Raises NotMergeable for an expression that tells something else of the same row at another time."""
     found = _FLEETING.search(_QUOTED.sub("``", text))
-    if found is not None:
-        name = (found[1] or found[2]).lower()
+    literal = _FLEETING_LITERAL.search(text)
+    if found is not None or literal is not None:
+        name = (
+            found[1] or found[2] if found is not None else literal[1] if literal is not None else ""
+        ).lower()
         raise NotMergeable(
             f"{name} is another value each time, and rows that are there are not asked again; compare with a column, or write `sql`"
         )
@@ -101,6 +117,8 @@ def _unknown(function: str) -> str:
 
 def _parts(text: str) -> tuple[str, str, str | None]:
     """The function's name, what is in its parentheses, and the condition behind it."""
+    if _COMMENT.search(_QUOTED.sub("``", text)):
+        raise NotMergeable("write it without a comment, and put a space between two minus signs")
     found = _CALL.match(text)
     if found is None:
         raise NotMergeable("write one call of an aggregate function, such as count(*) or sum(score)")
@@ -159,7 +177,7 @@ def _avg(name: str, inner: str) -> Measure:
     _refuse_distinct(inner)
     total, count = f"{PREFIX}{name}_sum", f"{PREFIX}{name}_count"
     states = (
-        State(total, f"sum(cast({inner} AS DOUBLE))", "sum({})"),
+        State(total, f"sum(cast({inner} AS DOUBLE))", "sum({})", inner, f"sum({inner})"),
         State(count, f"count({inner})", "coalesce(sum({}), 0L)"),
     )
     return Measure(name, states, f"`{total}` / nullif(`{count}`, 0L)")
@@ -202,6 +220,7 @@ def _refuse_distinct(inner: str) -> None:
 
 
 def _counted_if(name: str, inner: str) -> Measure:
+    _refuse_distinct(inner)
     return _one(name, f"count_if({inner})", "coalesce(sum({}), 0L)")
 
 

@@ -32,15 +32,29 @@ class Watermark(Group):
 class Window(Group):
     """Pieces of time that rows are gathered in."""
 
-    seconds: Annotated[int, Field(ge=1, le=366 * 86_400)]
+    seconds: Annotated[int, Field(ge=1, le=366 * 86_400)] | None = None
     """How long a window is; windows begin at whole multiples of it, in UTC."""
     slide_seconds: Annotated[int, Field(ge=1)] | None = None
     """How long after one the next one begins, where a row is to be in several; by default they follow each other."""
+    gap_seconds: Annotated[int, Field(ge=1, le=366 * 86_400)] | None = None
+    """Instead of `seconds`: makes sessions, each of which goes on as long as the next row of its group comes within so many seconds. `window_end` is so long behind its last row."""
+
+    def wrong(self) -> Iterator[Wrong]:
+        """What does not go together."""
+        if (self.seconds is None) == (self.gap_seconds is None):
+            yield (), "write seconds, or gap_seconds for sessions, one of both"
+        if self.gap_seconds is not None and self.slide_seconds is not None:
+            yield ("slide_seconds",), "sessions begin with their first row; leave it out"
+
+    @property
+    def length(self) -> int:
+        """How many seconds a window has, or a session of a single row."""
+        return self.seconds or self.gap_seconds or 0
 
     @property
     def slide(self) -> int:
         """How many seconds lie between the beginnings of two."""
-        return self.slide_seconds or self.seconds
+        return self.slide_seconds or self.length
 
 
 class Join(Group):
@@ -91,7 +105,7 @@ class Stream(Group):
             yield ("by",), "rows are grouped within windows; write window, or leave it out"
         if self.window is None and self.output != "append":
             yield ("output",), "only rows of windows can change later; leave it out"
-        if self.window is not None and self.window.slide > self.window.seconds:
+        if self.window is not None and self.window.slide > self.window.length:
             yield ("window", "slide_seconds"), "rows between two windows would be in none; write less"
         yield from self._wrong_names()
         for keys, text in self._expressions():

@@ -83,9 +83,10 @@ class DerivedInRuns:
     def _made_current(self, rules: Sequence[Derived]) -> list[str]:
         if not rules:
             return []
-        only = self._settings.model_copy(update={"derive": tuple(rules)})
         try:
-            done = derive(only, self._spark, stopped=self._stopped)
+            done = derive(
+                self._settings, self._spark, stopped=self._stopped, rules={rule.table for rule in rules}
+            )
         except (DistributaryError, DeltaError, OSError) as error:
             why = without_logins(" ".join(str(error).split()))
             done = [Refreshed(rule.table, "failed", why=why) for rule in rules]
@@ -97,7 +98,7 @@ class DerivedInRuns:
         said = list[str]()
         for one in done:
             self._failed.pop(one.table, None)
-            if one.how in ("made", "added") and one.why:
+            if one.how in ("made", "added", "current") and one.why:
                 said.append(f"derived table {one.table}: {one.why}")
             if one.how == "failed":
                 self._failed[one.table] = one.why

@@ -22,6 +22,7 @@ from distributary.ingest.derived.told import Input
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.live_files import Action
+from distributary.ingest.origins.plans import marked
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import CHANGES
@@ -76,12 +77,13 @@ def _micros(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A table that another one is made of, as of a version that a whole batch has, with those of its columns that are read."""
+    """A table that another one is made of, as of a version that a whole batch has, with those of its columns that are read; `name` is what plans call it."""
 
     place: Files
     state: TableState
     input: Input
     columns: pa.Schema
+    name: str = ""
 
     def rows(self, spark: SparkSession, between: Between | None = None) -> DataFrame:
         """All of its rows at the version; files that have none of a span by what the log tells of them may be left out."""
@@ -175,7 +177,9 @@ def _read(spark: SparkSession, table: Snapshot, files: Sequence[_Named]) -> Data
     tasks = min(len(files), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
     portions = _portions(files, max(tasks, 1))
     numbers = spark.range(0, len(portions), 1, len(portions))
-    return numbers.mapInArrow(_reading(table.place, portions, table.columns), spark_schema(table.columns))
+    reading = _reading(table.place, portions, table.columns)
+    marked(reading, table.name)
+    return numbers.mapInArrow(reading, spark_schema(table.columns))
 
 
 def _portions(files: Sequence[_Named], count: int) -> list[list[_Named]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from distributary.errors import PipelineError
 from distributary.ingest.derivation.beside import Static
 from distributary.ingest.derived.inputs import Snapshot, snapshot
 from distributary.ingest.derived.told import Input
+from distributary.ingest.origins.plans import marked
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
@@ -31,16 +32,19 @@ _MOST_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """What a file of rows had in it when it was read."""
+    """What a file of rows had in it when it was read; `name` is what plans call it."""
 
     input: Input
     table: pa.Table
+    name: str = ""
 
     def rows(self, spark: SparkSession) -> DataFrame:
         """All of its rows."""
         schema = from_arrow_schema(self.table.schema)
         sent = _sent(self.table.cast(to_arrow_schema(schema)))
-        return spark.range(0, 1, 1, 1).mapInArrow(_unpacking(sent), schema)
+        unpacking = _unpacking(sent)
+        marked(unpacking, self.name)
+        return spark.range(0, 1, 1, 1).mapInArrow(unpacking, schema)
 
     def is_unchanged(self, since: Input) -> bool:
         """Whether it has the same bytes as when something was made of it."""
@@ -53,7 +57,7 @@ Source: TypeAlias = Snapshot | Lookup
 
 def lookups(wanted: Mapping[str, Static], storage: StorageOptions) -> dict[str, Source]:
     """Each of these tables, as it is now. Raises PipelineError for one that is not there, or cannot be read."""
-    return {name: _read(name, one, storage) for name, one in wanted.items()}
+    return {name: replace(_read(name, one, storage), name=name) for name, one in wanted.items()}
 
 
 def _read(name: str, one: Static, storage: StorageOptions) -> Source:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
 import uuid
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 
 from distributary.ingest.derived.told import Input
 from distributary.ingest.storage.contract import Files
 
 FOLDER = "sent"
 """Where in a checkpoint they are, by the names of the tables."""
+
+_NAME = re.compile(r"\d{20}\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,17 +25,27 @@ class Mark:
     id       of the table, as an input has it
     version  the version of which the sink has all rows
     entry    as an input has it
+    topic    the topic's UUID, which tells it from one that was made anew; empty from a broker without any, and in marks of before
     """
 
     sink: str
     id: str
     version: int
     entry: str
+    topic: str = ""
 
     @classmethod
-    def of(cls, sink: str, table: Input) -> Mark:
+    def of(cls, sink: str, table: Input, topic: str = "") -> Mark:
         """That a sink has a table as it is at a version."""
-        return cls(sink, table.id, table.version, table.entry)
+        return cls(sink, table.id, table.version, table.entry, topic)
+
+    def has(self, sink: str, table: Input) -> bool:
+        """Whether this sink has the table as it is at this version."""
+        return (self.sink, self.id, self.version, self.entry) == (sink, table.id, table.version, table.entry)
+
+    def is_of(self, topic: str) -> bool:
+        """Whether it may be of this very topic; of a UUID that nobody knows it may."""
+        return not self.topic or not topic or self.topic == topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +57,14 @@ class Marks:
 
     def last(self) -> tuple[int, Mark | None]:
         """The last one and its number; 0 and None where there is none that can be read."""
-        newest = max(self.files.names(self._folder), default=None)
+        newest = max(self._names(), default=None)
         if newest is None:
             return 0, None
         number = int(newest.partition(".")[0])
         try:
             found = json.loads(self.files.read(f"{self._folder}/{newest}"))
-            return number, Mark(found["sink"], found["id"], found["version"], found["entry"])
+            told = Mark(found["sink"], found["id"], found["version"], found["entry"])
+            return number, replace(told, topic=str(found.get("topic", "")))
         except (FileNotFoundError, ValueError, KeyError, TypeError):
             # Somebody else's or a later version's: all is sent again.
             return number, None
@@ -59,10 +74,20 @@ class Marks:
         text = json.dumps({**asdict(mark), "writer": uuid.uuid4().hex})
         if not self.files.put_new(self._name(number), text.encode()):
             return False
-        self.files.delete(
-            f"{self._folder}/{name}" for name in self.files.names(self._folder) if name < f"{number - 1:020d}"
-        )
+        self.files.delete(f"{self._folder}/{name}" for name in self._names() if name < f"{number - 1:020d}")
         return True
+
+    def put_behind(self, number: int, mark: Mark) -> None:
+        """Have this one counted, as long as nobody who sent later has put one: of a table's versions the later sender has the newer one, or the same."""
+        while not self.put(number + 1, mark):
+            number, other = self.last()
+            alike = other is not None and (other.sink, other.id) == (mark.sink, mark.id)
+            if other is None or not alike or other.version >= mark.version:
+                return
+
+    def _names(self) -> Iterator[str]:
+        """Those of marks: what else lies there is somebody else's."""
+        return (name for name in self.files.names(self._folder) if _NAME.fullmatch(name))
 
     @property
     def _folder(self) -> str:

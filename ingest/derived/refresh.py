@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ from distributary.ingest.derived.told import Told, told_by
 from distributary.ingest.derived.ways import Way, way_of
 from distributary.ingest.derived.windows import Inputs
 from distributary.ingest.derived.writing import Replacing, replace, require_columns, schema_text
+from distributary.ingest.origins.plans import Origin, origins
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.storage.contract import Files
@@ -61,9 +63,10 @@ class Refreshed:
     rows     how many it has now, or of a stream how many were added; None where it was left as it is
     version  its newest version; None where there is none
     inputs   the versions of the tables that it is made of, by their folders
-    why      what it waits for, why it failed, or how many rows came too late for it
+    why      what it waits for, why it failed, how many rows came too late for it, or that its topic was made anew
     seconds  how long it took
     sent     how many records or files its sinks were given, by what they are: `kafka`, `files`
+    columns  with `lineage` in the settings, of which columns of its inputs each of its columns is, as far as that is known
     """
 
     table: str
@@ -74,15 +77,17 @@ class Refreshed:
     why: str = ""
     seconds: float = 0.0
     sent: Mapping[str, int] = field(default_factory=dict)
+    columns: Mapping[str, tuple[Origin, ...]] = field(default_factory=dict)
 
 
-def derive(
+def derive(  # noqa: PLR0913 - which tables, how, and until when
     settings: Settings,
     spark: SparkSession,
     tables: Sequence[str] = (),
     *,
     whole: bool = False,
     stopped: Callable[[], bool] = lambda: False,
+    rules: Collection[str] | None = None,
 ) -> list[Refreshed]:
     """Make a pipeline's derived tables current, each behind those that it is made of, as of its newest batch that all tables have.
 
@@ -91,6 +96,7 @@ def derive(
     tables    the folders of some; none: all
     whole     whether all is worked out again, whatever is there
     stopped   whether to leave the rest as it is, asked before each of them
+    rules     those of some rules alone, by `table`; none: of all
 
     One that fails keeps no other from it but those that are made of it. Before the first batch all of them wait. Raises ConfigError for a table
     that is none of them, PipelineError where nobody can tell which versions of the inputs belong together.
@@ -104,7 +110,8 @@ def derive(
     if unknown := sorted(set(tables) - {one.table for one in every}):
         known = ", ".join(one.table for one in every) or "none yet"
         raise ConfigError(f"{', '.join(unknown)}: the settings derive no such table; there are {known}")
-    chosen = [one for one in every if not tables or one.table in tables]
+    wanted = [one for one in every if not tables or one.table in tables]
+    chosen = [one for one in wanted if rules is None or one.rule.table in rules]
     properties = {
         OWNER: settings.name,
         LOG_RETENTION: log_retention(settings.sink.log_retention_days),
@@ -116,8 +123,8 @@ def derive(
             return None if stopped() else round_.refresh(one)
 
         # Those of one rule are of each other in no way.
-        rules = groupby(chosen, lambda one: one.rule.table)
-        found = [done for _, alike in rules for done in pool.map(refreshed, alike)]
+        by_rule = groupby(chosen, lambda one: one.rule.table)
+        found = [done for _, alike in by_rule for done in pool.map(refreshed, alike)]
         return [done for done in found if done is not None]
 
 
@@ -154,12 +161,19 @@ class _Round:
         try:
             done = self._refreshed(one)
             if done.how != "waits":
-                sent = bring_up(self.spark, one, self.root.below(one.table), self.outside, whole=self.whole)
-                done = with_fields(done, sent=sent)
+                given = bring_up(self.spark, one, self.root.below(one.table), self.outside, whole=self.whole)
+                why = "; ".join(filter(None, (done.why, given.why)))
+                done = with_fields(done, sent=given.counts, why=why)
         except (DistributaryError, DeltaError, OSError) as error:
             done = Refreshed(one.table, "failed", why=without_logins(" ".join(str(error).split())))
         except (PySparkException, Py4JError) as error:
             done = Refreshed(one.table, "failed", why=_said(error))
+        except failpoints.Failpoint:
+            raise
+        except Exception as error:  # noqa: BLE001 whatever it is, the others and the run go on without
+            done = Refreshed(
+                one.table, "failed", why=f"it failed by {_place_of(error)}, which nobody has foreseen"
+            )
         return _timed(done, time.monotonic() - began)
 
     def _refreshed(self, one: Instance) -> Refreshed:
@@ -174,7 +188,7 @@ class _Round:
                 why = f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} not there yet"
                 return Refreshed(one.table, "waits", version=version, why=why)
             inputs: dict[str, Source] = {
-                name: snapshot(self.root.below(name), newest, way.wanted)
+                name: with_fields(snapshot(self.root.below(name), newest, way.wanted), name=name)
                 for name, newest in at.items()
                 if newest is not None
             }
@@ -183,12 +197,15 @@ class _Round:
             if had is not None and _is_current(_that_decide(one, inputs), had):
                 return Refreshed(one.table, "current", version=version, inputs=_versions(inputs))
             making = self._making(way, inputs, now, had)
+            columns = dict[str, tuple[Origin, ...]]()
             with making.frame as rows:
                 require_columns(one.table, rows.schema)
+                if self.outside.told:
+                    columns = origins(rows)
                 schema = None if now is None else _schema_of(now)
                 told_now = Told(way.definition, {name: source.input for name, source in inputs.items()})
                 to = Replacing(
-                    place, version, schema, self.properties, told_now, making.adds, making.transaction
+                    place, version, schema, self.properties, told_now, making.adds, making.transactions
                 )
                 done = replace(rows.coalesce(self.spark.sparkContext.defaultParallelism), to)
             if done is not None:
@@ -199,7 +216,9 @@ class _Round:
                 self.checkpoints.follow(committed)
                 how: How = "made" if making.made else "added"
                 late = f"{making.late:,} rows came too late for it" if making.late else ""
-                return Refreshed(one.table, how, done.rows, done.version, _versions(inputs), late)
+                return Refreshed(
+                    one.table, how, done.rows, done.version, _versions(inputs), late, columns=columns
+                )
         raise PipelineError(f"{_ATTEMPTS} times somebody else changed it first; say it again")
 
     def _of_mine(self, place: Files, one: Instance, version: int | None) -> Snapshot | None:
@@ -213,6 +232,13 @@ class _Round:
             whose = "it is no derived one" if owner is None else f"pipeline {owner} derives it"
             raise PipelineError(
                 f"table {place} is there, and {whose}: move it away, or give {one.rule.table} another name"
+            )
+        # Lists of ours hold no null, and say so.
+        foreign = [one for one in now.state.why_not.split("; ") if one and not one.startswith("NOT NULL")]
+        foreign += [f"partitions by {', '.join(now.state.partitions)}"] if now.state.partitions else []
+        if foreign:
+            raise PipelineError(
+                f"table {place} was given what only Spark's writer keeps ({'; '.join(foreign)}): take that away, or delete the table, and it is made anew"
             )
         return now
 
@@ -239,9 +265,10 @@ class _Round:
         if isinstance(source, Snapshot) and had is not None and now is not None and name in had.inputs:
             added = source.added(self.spark, had.inputs[name])
             groups = None if added is None else joined(now.rows(self.spark), grouped(added, rule), rule)
-            if groups is not None:
-                return Making(False, nullcontext(readable(groups, rule)))
-        return Making(True, nullcontext(readable(grouped(source.rows(self.spark), rule), rule)))
+            if added is not None and groups is not None:
+                return Making(False, nullcontext(readable(groups, rule, added)))
+        rows = source.rows(self.spark)
+        return Making(True, nullcontext(readable(grouped(rows, rule), rule, rows)))
 
 
 def _that_decide(one: Instance, inputs: Mapping[str, Source]) -> Mapping[str, Source]:
@@ -268,6 +295,12 @@ def _schema_of(now: Snapshot) -> str:
 
 def _timed(done: Refreshed, seconds: float) -> Refreshed:
     return with_fields(done, seconds=round(seconds, 3))
+
+
+def _place_of(error: Exception) -> str:
+    """An error's class and the line that raised it: its words may have a row's values."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {last.filename}, line {last.lineno}"
 
 
 def _said(error: Exception) -> str:

@@ -21,7 +21,7 @@ from distributary.ingest.derived import to_files, to_kafka
 from distributary.ingest.derived.inputs import Snapshot, snapshot
 from distributary.ingest.derived.instances import Instance
 from distributary.ingest.derived.marks import Mark, Marks
-from distributary.ingest.derived.to_kafka import Topic
+from distributary.ingest.derived.to_kafka import Topic, Uuids
 from distributary.ingest.derived.told import Input
 from distributary.ingest.merge import live_files
 from distributary.ingest.settings.model import Settings
@@ -41,6 +41,8 @@ class Outside:
     """What is beside a pipeline's tables, as its settings have it.
 
     marks  the checkpoint
+    uuids  tells topics from those of before, within one round
+    told   whether data catalogues are told of which columns others are
     """
 
     pipeline: str = ""
@@ -48,6 +50,8 @@ class Outside:
     kafka: Mapping[str, str] = field(default_factory=dict)
     registry: RegistryAccess | None = None
     marks: Files | None = None
+    uuids: Uuids = field(default_factory=Uuids)
+    told: bool = False
 
     @classmethod
     def of(cls, settings: Settings) -> Outside:
@@ -58,26 +62,37 @@ class Outside:
             settings.source.kafka,
             settings.registry,
             open_files(settings.checkpoint, settings.storage),
+            told=settings.lineage is not None,
         )
 
 
-def bring_up(
-    spark: SparkSession, one: Instance, place: Files, outside: Outside, *, whole: bool
-) -> dict[str, int]:
-    """How many records or files each sink of a table was given; one that has the newest version already is not named.
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the sinks of a table were given.
+
+    counts  how many records or files, by the sink; one that has the newest version already is not named
+    why     what else there is to say of it
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    why: str = ""
+
+
+def bring_up(spark: SparkSession, one: Instance, place: Files, outside: Outside, *, whole: bool) -> Given:
+    """Give each sink of a table what it lacks.
 
     whole  whether a topic gets every row again. Raises PipelineError, BrokerUnavailable, RegistryUnavailable.
     """
-    sink, given = one.rule.sink, dict[str, int]()
+    sink, counts, why = one.rule.sink, dict[str, int](), ""
     if sink is None:
-        return given
+        return Given()
     if sink.files is not None and (files := _to_files(spark, one.table, place, sink.files, outside)):
-        given["files"] = files
+        counts["files"] = files
     if sink.kafka is not None:
-        records = _Sending(spark, one, place, outside, sink.kafka).bring_up(whole=whole)
+        records, why = _Sending(spark, one, place, outside, sink.kafka).bring_up(whole=whole)
         if records is not None:
-            given["kafka"] = records
-    return given
+            counts["kafka"] = records
+    return Given(counts, why)
 
 
 def _now(place: Files) -> Snapshot:
@@ -109,23 +124,26 @@ class _Sending:
     outside: Outside
     to: ToKafka
 
-    def bring_up(self, *, whole: bool) -> int | None:
-        """How many records were sent; None where the topic has the newest version already."""
-        marks, now = self._marks(), _now(self.place)
-        if not whole and marks.last()[1] == Mark.of(self._digest(), now.input):
-            return None
-        topic = self._topic()
+    def bring_up(self, *, whole: bool) -> tuple[int | None, str]:
+        """How many records were sent, None where the topic has the newest version already; and what else there is to say."""
+        marks, now, topic = self._marks(), _now(self.place), self._topic()
+        if not whole and self._has(marks.last()[1], now.input, self.outside.uuids.of(topic)):
+            return None, ""
         with to_kafka.sending(topic) as producer:
             # What is there now nobody else adds to.
             number, mark = marks.last()
-            now = _now(self.place)
-            if not whole and mark == Mark.of(self._digest(), now.input):
-                return None
-            frame = self._records(now, self._before(mark, now.input), whole=whole)
-            sent = to_kafka.send(producer, topic.name, _pairs(frame))
+            now, uuid = _now(self.place), Uuids().of(topic)
+            if not whole and self._has(mark, now.input, uuid):
+                return None, ""
+            anew = mark is not None and mark.sink == self._digest() and not mark.is_of(uuid)
+            before = None if anew else self._before(mark, now.input)
+            sent = to_kafka.send(producer, topic.name, _pairs(self._records(now, before, whole=whole)))
         failpoints.reach(failpoints.AFTER_SENDING, now.input.version)
-        marks.put(number + 1, Mark.of(self._digest(), now.input))
-        return sent
+        marks.put_behind(number, Mark.of(self._digest(), now.input, uuid))
+        return sent, f"topic {topic.name} was made anew since, so that all rows are sent" if anew else ""
+
+    def _has(self, mark: Mark | None, table: Input, uuid: str) -> bool:
+        return mark is not None and mark.has(self._digest(), table) and mark.is_of(uuid)
 
     def _marks(self) -> Marks:
         if self.outside.marks is None:

@@ -6,7 +6,7 @@ checkpoints of the log keep it, and a backup of the table has it. Of rows withou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -18,28 +18,31 @@ from distributary.ingest.derivation.streams import WINDOW_END, Stream, Watermark
 from distributary.ingest.derived.inputs import Snapshot
 from distributary.ingest.derived.lookups import Source
 from distributary.ingest.derived.told import Told, Transaction
-from distributary.ingest.derived.windows import Inputs, Turn, plain, shaped
+from distributary.ingest.derived.windows import Inputs, Sessions, Turn, plain, shaped
 from distributary.ingest.tables.handle import opened
 
 # Before all times that there are: up to it no row is there.
 _NEVER = -(2**62)
+
+# What is remembered of sessions beside the watermark, as another application.
+_SINCE = "/since"
 
 
 @dataclass(frozen=True, slots=True)
 class Making:
     """How a derived table's next version is made.
 
-    made         whether of all rows, or of what was added
-    frame        its rows, or those that are added
-    adds         whether the rows that are there stay
-    transaction  what the entry remembers beside them
-    late         how many rows came too late for it
+    made          whether of all rows, or of what was added
+    frame         its rows, or those that are added
+    adds          whether the rows that are there stay
+    transactions  what the entry remembers beside them
+    late          how many rows came too late for it
     """
 
     made: bool
     frame: AbstractContextManager[DataFrame]
     adds: bool = False
-    transaction: Transaction | None = None
+    transactions: Sequence[Transaction] = ()
     late: int = 0
 
 
@@ -78,16 +81,17 @@ class Streamed:
         return Making(self.now is None, nullcontext(rows), adds=self.now is not None)
 
     def _of_times(self, mark: Watermark, spark: SparkSession, added: DataFrame | None) -> Making:
-        before = None if self.now is None else opened(self.now.place).transaction_version(self._app)
+        before = self._number()
         # Rounds before any row had a time remember none.
         is_known = self.now is None or before is not None or self.had is not None
         if not is_known and self.rule.output == "append":
             raise PipelineError(
                 f"its rows were made by other settings, so that nobody can tell up to when they go; put those back, or: {self._anew}"
             )
-        turn = Turn(self.rule, mark, self.inputs, before)
+        sessions = Sessions() if self.now is None else Sessions(self._number(_SINCE), self.now)
+        turn = Turn(self.rule, mark, self.inputs, before, sessions)
         reached = turn.watermark()
-        remembered = None if reached is None else Transaction(self._app, reached)
+        remembered = () if reached is None else tuple(self._remembered(turn, reached))
         late = 0 if added is None else turn.late(added)
         made = self.now is None or not is_known
         upto = _NEVER if reached is None else reached
@@ -99,6 +103,16 @@ class Streamed:
         over = self.now.rows(spark).where(sql.unix_micros(sql.col(WINDOW_END)) <= before)
         frame = over.unionByName(turn.closed(before, None))
         return Making(False, nullcontext(frame), False, remembered, late)
+
+    def _number(self, of: str = "") -> int | None:
+        """What the table's log remembers of this stream."""
+        return None if self.now is None else opened(self.now.place).transaction_version(f"{self._app}{of}")
+
+    def _remembered(self, turn: Turn, reached: int) -> Iterator[Transaction]:
+        yield Transaction(self._app, reached)
+        since = None if self.rule.output == "complete" else turn.since(reached)
+        if since is not None:
+            yield Transaction(f"{self._app}{_SINCE}", since)
 
     @property
     def _app(self) -> str:

@@ -8,25 +8,33 @@ sent once more: at least once.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import TimeoutError as NotInTime
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from distributary.errors import BrokerUnavailable, ConfigError, PipelineError
-from distributary.ingest.kafka.confluent import MaskedLog
+from distributary.ingest.kafka.confluent import MaskedLog, as_topic
 from distributary.ingest.kafka.librdkafka import librdkafka_options
 from distributary.passed_on_options import without_secrets
 
 _log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 60.0
+
+# How long a turn waits that has nothing to send.
+_LOOK_SECONDS = 5.0
+
+GONE = "gone"
+"""In the place of the UUID of a topic that is not there."""
 
 # Brokers give a transaction 15 minutes at most, and readers wait for its end.
 _MOST_SECONDS, _MOST_RECORDS, _TIMEOUT_SECONDS = 30.0, 100_000, 600
@@ -51,6 +59,43 @@ class Topic:
     name: str
     kafka: Mapping[str, str]
     sender: str
+
+
+class Uuids:
+    """The UUIDs of topics, each of which tells a topic from one of its name that was made anew; one client a cluster asks for all of a round's."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._clients: dict[str, AdminClient | None] = {}
+
+    def of(self, topic: Topic, patience: float = _LOOK_SECONDS) -> str:
+        """A topic's; empty from a broker that has none, and where nobody answers: then those that are asked for later are, too."""
+        cluster = repr(sorted(topic.kafka.items()))
+        with self._lock:
+            if cluster not in self._clients:
+                self._clients[cluster] = _admin(topic)
+            client = self._clients[cluster]
+        if client is None:
+            return ""
+        try:
+            wanted = TopicCollection([topic.name])
+            asked = client.describe_topics(wanted, request_timeout=patience)[topic.name]
+            return as_topic(asked.result(patience + 1)).uuid
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                return GONE
+        except NotInTime:
+            pass
+        self._clients[cluster] = None
+        return ""
+
+
+def _admin(topic: Topic) -> AdminClient | None:
+    try:
+        return AdminClient(dict(librdkafka_options(topic.kafka)), logger=MaskedLog(_log, topic.kafka))
+    except (KafkaException, ConfigError):
+        # Who has something to send says why.
+        return None
 
 
 def as_json(columns: Sequence[str]) -> Column:

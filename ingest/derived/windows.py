@@ -8,8 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
@@ -30,8 +32,9 @@ from distributary.ingest.derived.lookups import Source
 
 _MICROS = 1_000_000
 
-# A column that is none of anybody's.
-_TIME = "__distributary_time"
+# Columns that are none of anybody's.
+_TIME, _GROUP, _OVER = "__distributary_time", "__distributary_group", "__distributary_over"
+_FIRST, _LAST = "__distributary_first", "__distributary_last"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +62,30 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
+class Sessions:
+    """What is known of a table of sessions: a session may have begun at any time, so that the watermark alone does not say which rows are in one that is over.
+
+    since  no row of before is in a session that was not over at the watermark; None where nobody knows
+    over   the table as it is; None where there is none
+    """
+
+    since: int | None = None
+    over: Snapshot | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One round over a stream with a watermark.
 
-    before  the watermark up to which rows are there; None where none are
+    before    the watermark up to which rows are there; None where none are
+    sessions  what is known of them, where they are what it makes
     """
 
     rule: Stream
     mark: Watermark
     inputs: Inputs
     before: int | None
+    sessions: Sessions = Sessions()
 
     def watermark(self, now: float | None = None) -> int | None:
         """Up to when nothing is waited for any more, in microseconds since 1970; None where no row tells. It never goes back."""
@@ -89,10 +106,12 @@ class Turn:
         """The rows whose time was over between two watermarks; no row where there is none."""
         window, join = self.rule.window, self.rule.join
         if window is not None:
-            length = window.seconds * _MICROS
-            rows = self._this(Between(None if after is None else after - length, upto))
-            end = sql.unix_micros(sql.col(WINDOW_END))
-            return self._windows(window, rows).where(_within(end, after, upto))
+            if window.gap_seconds is not None:
+                rows = self._not_over(after, upto)
+            else:
+                low = None if after is None else after - window.length * _MICROS
+                rows = self._this(Between(low, upto))
+            return self._windows(window, rows, after, upto)
         if join is not None:
             return self._pairs(join, after, upto)
         raise PipelineError("a stream with a watermark has windows or a join; write one of both")
@@ -102,11 +121,73 @@ class Turn:
         if self.before is None:
             return 0
         over = _TIME
+        if self.rule.window is not None and self.rule.window.gap_seconds is not None:
+            return self._late_for_sessions(self.rule.window, self._shaped(added))
         if self.rule.window is not None:
-            over = f"{_TIME} - pmod({_TIME}, {self.rule.window.slide * _MICROS}) + {self.rule.window.seconds * _MICROS}"
+            over = f"{_TIME} - pmod({_TIME}, {self.rule.window.slide * _MICROS}) + {self.rule.window.length * _MICROS}"
         elif self.rule.join is not None:
             over = f"{_TIME} + {round(self.rule.join.within_seconds * _MICROS)}"
         return self._shaped(added).where(f"{over} <= {self.before}").count()
+
+    def since(self, reached: int) -> int | None:
+        """The time before which no row is in a session that is not over at a watermark; None where it makes no sessions."""
+        window = self.rule.window
+        if window is None or window.gap_seconds is None:
+            return None
+        begun = (
+            self._pieces(window, self._not_over(self.before, reached))
+            .agg(sql.min(_TIME).alias(_FIRST), sql.max(_TIME).alias(_LAST))
+            .where(sql.col(_LAST) + window.length * _MICROS > reached)
+            .agg(sql.min(_FIRST))
+            .collect()[0][0]
+        )
+        alone = reached - window.length * _MICROS
+        return alone if begun is None else min(int(begun), alone)
+
+    def _not_over(self, after: int | None, upto: int | None) -> DataFrame:
+        """The rows up to a time that are in no session which was over at a watermark."""
+        if after is None:
+            return self._this(Between(None, upto))
+        return self._behind_those_over(self._this(Between(self.sessions.since, upto)), after)
+
+    def _behind_those_over(self, rows: DataFrame, after: int) -> DataFrame:
+        """Those of these rows that came behind the last session of their group which was over at a watermark: a row between two of before must not bind both together."""
+        rows = rows.where(_in_span(Between(self.sessions.since, None)))
+        if self.sessions.over is None:
+            return rows
+        gap = self.rule.window.length * _MICROS if self.rule.window is not None else 0
+        groups = dict(map(group_of, self.rule.by))
+        low = None if self.sessions.since is None else self.sessions.since + gap
+        over = self.sessions.over.rows(self.inputs.spark, Between(low, None, WINDOW_END)).where(
+            _end() <= after
+        )
+        last = over.groupBy(
+            *(sql.col(f"`{name}`").alias(f"{_OVER}{n}") for n, name in enumerate(groups))
+        ).agg((sql.max(_end()) - gap).alias(_OVER))
+        known = rows.select(
+            "*", *(sql.expr(text).alias(f"{_GROUP}{n}") for n, text in enumerate(groups.values()))
+        )
+        same = [sql.col(f"{_GROUP}{n}").eqNullSafe(sql.col(f"{_OVER}{n}")) for n in range(len(groups))]
+        both = known.join(last, reduce(and_, same, sql.lit(True)), "left")
+        later = both.where(sql.col(_OVER).isNull() | (sql.col(_TIME) > sql.col(_OVER)))
+        return later.drop(*(f"{name}{n}" for n in range(len(groups)) for name in (_GROUP, _OVER)), _OVER)
+
+    def _late_for_sessions(self, window: Window, added: DataFrame) -> int:
+        """How many of these rows are in no session that was not over: one that is late alone is not where it is near to others."""
+        before = self.before or 0
+        if not added.where(f"{_TIME} + {window.length * _MICROS} <= {before}").count():
+            return 0
+        marked = [
+            rows.withColumn(_OVER, sql.lit(number))
+            for number, rows in enumerate(
+                (self._not_over(before, None), self._behind_those_over(added, before))
+            )
+        ]
+        pieces = self._pieces(window, marked[0].unionByName(marked[1]).alias(THIS))
+        counted = pieces.agg(sql.sum(_OVER).alias(_OVER), sql.max(_TIME).alias(_LAST))
+        still = counted.where(sql.col(_LAST) + window.length * _MICROS > before)
+        kept = still.agg(sql.sum(_OVER)).collect()[0][0]
+        return added.count() - int(kept or 0)
 
     def _pairs(self, join: Join, after: int | None, upto: int | None) -> DataFrame:
         within = round(join.within_seconds * _MICROS)
@@ -118,16 +199,28 @@ class Turn:
         both = this.alias(THIS).join(other.alias(OTHER), sql.expr(f"({join.on}) AND {apart}"), join.how)
         return both.select(*_named(self.rule.columns))
 
-    def _windows(self, window: Window, rows: DataFrame) -> DataFrame:
-        moment = sql.timestamp_micros(sql.col(_TIME))
-        pieces = sql.window(moment, f"{window.seconds} seconds", f"{window.slide} seconds")
+    def _windows(self, window: Window, rows: DataFrame, after: int | None, upto: int | None) -> DataFrame:
+        """Those that end between two times."""
+        found = self._pieces(window, rows).agg(*_named(self.rule.columns), sql.max(_TIME).alias(_LAST))
+        end = sql.unix_micros(sql.col(f"{_TIME}.end"))
+        if window.gap_seconds is not None:
+            # What is asked of a group Spark asks of each row before it is in one, where a session of one row has another end.
+            end = sql.col(_LAST) + window.length * _MICROS
         groups = dict(map(group_of, self.rule.by))
-        found = rows.groupBy(pieces.alias(_TIME), *_named(groups)).agg(*_named(self.rule.columns))
         bounds = {WINDOW_START: "start", WINDOW_END: "end"}
-        return found.select(
+        return found.where(_within(end, after, upto)).select(
             *(sql.col(f"{_TIME}.{part}").alias(name) for name, part in bounds.items()),
             *(sql.col(f"`{name}`") for name in (*groups, *self.rule.columns)),
         )
+
+    def _pieces(self, window: Window, rows: DataFrame) -> GroupedData:
+        """Rows by the piece of time and the group that they are in."""
+        moment = sql.timestamp_micros(sql.col(_TIME))
+        if window.gap_seconds is None:
+            piece = sql.window(moment, f"{window.seconds} seconds", f"{window.slide} seconds")
+        else:
+            piece = sql.session_window(moment, f"{window.gap_seconds} seconds")
+        return rows.groupBy(piece.alias(_TIME), *_named(dict(map(group_of, self.rule.by))))
 
     def _this(self, span: Between) -> DataFrame:
         rows = self.inputs.this.rows(self.inputs.spark, span.of(self.mark.time))
@@ -162,6 +255,11 @@ def shaped(rows: DataFrame, rule: Stream, lookups: Mapping[str, Source], spark: 
 def plain(rows: DataFrame, rule: Stream) -> DataFrame:
     """Rows with the columns that the settings say."""
     return rows.select(*_named(rule.columns))
+
+
+def _end() -> Column:
+    """When a row's window ends, in microseconds."""
+    return sql.unix_micros(sql.col(WINDOW_END))
 
 
 def _named(columns: Mapping[str, str]) -> list[Column]:

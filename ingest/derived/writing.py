@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -24,7 +24,9 @@ from distributary.ingest.merge import live_files
 from distributary.ingest.merge.entry import removal
 from distributary.ingest.parquet.statistics import EACH_COLUMN
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import ENGINE, clocks, first_actions, is_read, put_entry
+from distributary.ingest.tables.properties import actions_of_columns
 
 _ROWS_IN_A_FILE = 5_000_000
 
@@ -51,13 +53,13 @@ _NO_COLUMNS = {
 class Replacing:
     """What is to become of a derived table.
 
-    place       where it is
-    version     its newest version; None where there is none yet
-    schema      its columns there, as Spark's JSON has them
-    properties  what it says of itself where it is made
-    told        what the new version is made of
-    adds        whether the rows that are there stay
-    transaction what the log is to remember beside it
+    place         where it is
+    version       its newest version; None where there is none yet
+    schema        its columns there, as Spark's JSON has them
+    properties    what it says of itself where it is made
+    told          what the new version is made of
+    adds          whether the rows that are there stay
+    transactions  what the log is to remember beside it
     """
 
     place: Files
@@ -66,7 +68,7 @@ class Replacing:
     properties: Mapping[str, str]
     told: Told
     adds: bool = False
-    transaction: Transaction | None = None
+    transactions: Sequence[Transaction] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,21 +215,21 @@ def _actions(one: Replacing, made: list[Made], schema: str) -> list[dict[str, An
     }
     return [
         {"commitInfo": info},
-        *_remembered(one.transaction, now),
+        *(
+            {"txn": {"appId": told.app, "version": told.number, "lastUpdated": now}}
+            for told in one.transactions
+        ),
         *_definition(one, schema),
         *({"remove": removal(add, now)} for add in gone),
         *({"add": _add(file, now)} for file in made),
     ]
 
 
-def _remembered(one: Transaction | None, now: int) -> list[dict[str, Any]]:
-    return [] if one is None else [{"txn": {"appId": one.app, "version": one.number, "lastUpdated": now}}]
-
-
 def _definition(one: Replacing, schema: str) -> list[dict[str, Any]]:
     """What the table is, where it was none or had other columns."""
-    if one.version is not None and schema == one.schema:
-        return []
+    if one.version is not None:
+        # The same table: who reads it, or was sent its rows, goes on from what it was.
+        return [] if schema == one.schema else actions_of_columns(opened(one.place), schema)
     made: list[dict[str, Any]] = first_actions(schema, one.properties)
     return [action for action in made if "commitInfo" not in action]
 

@@ -96,22 +96,25 @@ class LandingFolder(OneTopic):
     holder = "the register of files"
     ends_by_itself = False
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one value each of what a folder is opened with
         self,
         folder: Files,
         root: Files,
         chosen: FilesSource,
         *,
         skips_gone: bool,
+        pipeline: str | None = None,
         waits: Waits | None = None,
     ) -> None:
-        """Raises CheckpointMismatch for a register that is another folder's, OSError where neither place answers."""
+        """Raises CheckpointMismatch for a register that is another folder's, or another pipeline's, OSError where neither place answers."""
         self._waits = waits or Waits()
         self.topic = chosen.topic
         place = root.below(f"{REGISTERS}/{self.topic}")
         self.landing = Landing(folder, self.topic, chosen.format, place, skips_gone)
         self._chosen, self._folder = chosen, folder
         self._register, self._root = Register(place, str(chosen.path)), root
+        if pipeline is not None:
+            self._register.require_reader(pipeline)
         self._looking = Looking(folder, chosen, self._register)
         # Before which all files were given to batches; nobody knows before the log was asked.
         self._given: int | None = None
@@ -339,6 +342,7 @@ def open_landing(  # noqa: PLR0913 - one value each of what a folder is opened w
     root: Files,
     storage: StorageOptions,
     *,
+    pipeline: str | None = None,
     archives: bool = True,
     waits: Waits | None = None,
 ) -> Iterator[LandingFolder]:
@@ -347,7 +351,8 @@ def open_landing(  # noqa: PLR0913 - one value each of what a folder is opened w
     Without `archives` nothing is moved: whoever tries something leaves files to those who read them in earnest.
     """
     folder = open_files(chosen.path, storage)
-    found = LandingFolder(folder, root, chosen, skips_gone=source.on_data_loss == "record", waits=waits)
+    skips_gone = source.on_data_loss == "record"
+    found = LandingFolder(folder, root, chosen, skips_gone=skips_gone, pipeline=pipeline, waits=waits)
     if archives and chosen.archive_to is not None:
         found.archives_to(open_files(chosen.archive_to, storage))
     yield found

@@ -38,6 +38,7 @@ def open_source(
             settings.source.files,
             root,
             settings.storage,
+            pipeline=settings.name,
             archives=not settings.debug_suffix,
             waits=waits,
         )

@@ -75,7 +75,7 @@ class ConfluentClient:
         """These topics. Raises TopicMissing."""
         wanted = TopicCollection(list(names))
         answers = self._start(lambda wait: self._admin.describe_topics(wanted, request_timeout=wait))
-        return {name: _topic(self._result(answer, name)) for name, answer in answers.items()}
+        return {name: as_topic(self._result(answer, name)) for name, answer in answers.items()}
 
     def offsets(self, partitions: Mapping[str, Sequence[int]], moment: Moment) -> Positions:
         """Where each of these partitions stands at a moment. Raises NoLeader."""
@@ -151,7 +151,8 @@ class ConfluentClient:
             self._last_error = error
 
 
-def _topic(described: Any) -> Topic:
+def as_topic(described: Any) -> Topic:
+    """A topic as an admin client describes it."""
     uuid = topic_id(str(described.topic_id))
     return Topic("" if uuid == _NO_UUID else uuid, sorted(int(one.id) for one in described.partitions))
 

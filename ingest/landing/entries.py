@@ -22,6 +22,9 @@ from distributary.ingest.landing.numbers import Landed
 
 ENTRIES, SEGMENTS = "entries", "segments"
 
+READERS = "readers.json"
+"""What of a register names the pipelines that read by it."""
+
 FORMAT = 1
 
 _IN_BYTES_FORMAT = 2
@@ -78,6 +81,19 @@ def entry_path(number: int) -> str:
 def header(place: str) -> bytes:
     """The first entry, which says what is registered here and gives the register its id."""
     return _bytes({"place": place})
+
+
+def readers(names: Sequence[str]) -> bytes:
+    """That these pipelines read by a register."""
+    return _bytes({"pipelines": list(names)})
+
+
+def readers_of(data: bytes, path: str) -> list[str]:
+    """The pipelines that read by a register. Raises CheckpointMismatch, NewerFormat."""
+    try:
+        return [str(name) for name in _value(data, path)["pipelines"]]
+    except (KeyError, TypeError):
+        raise _damaged(path) from None
 
 
 def as_entry(files: Sequence[Landed]) -> bytes:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.landing import entries
-from distributary.ingest.landing.entries import SEGMENTS, Segment, entry_path
+from distributary.ingest.landing.entries import READERS, SEGMENTS, Segment, entry_path
 from distributary.ingest.landing.known import Known, digest, state_of
 from distributary.ingest.landing.numbers import Landed
 from distributary.ingest.storage.contract import Files
@@ -49,6 +49,23 @@ class Register:
         self._next = 0
         self._read_segments()
         self.refresh()
+
+    def require_reader(self, pipeline: str) -> None:
+        """Have this pipeline read by it. Raises CheckpointMismatch where another one does.
+
+        One number stands for what one has read and the other has not: a file that changed in between would be read by one of them twice, or not at all.
+        """
+        try:
+            found = self.files.read(READERS)
+        except FileNotFoundError:
+            self.files.put_new(READERS, entries.readers([pipeline]))
+            found = self.files.read(READERS)
+        names = entries.readers_of(found, f"{self.files}/{READERS}")
+        if pipeline not in names:
+            raise CheckpointMismatch(
+                f"pipeline {', '.join(names)} reads the files in {self.place} by the register in {self.files}, and two cannot: give {pipeline} a "
+                f"register of its own by source.files.name. If it is the same pipeline under another name, delete {self.files}/{READERS}"
+            )
 
     def refresh(self) -> None:
         """Learn what others registered since."""

@@ -5,7 +5,7 @@ https://openlineage.io/docs/spec/object-model
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -41,40 +41,69 @@ class Telling:
     producer   tells distributary, and which version of it
     job        the pipeline
     run        tells the run from all others
+    command    of a command about the pipeline, which is a job of its own, what it is called
     """
 
     producer: str
     namespace: str
     job: str
     run: str
+    command: str = ""
 
     @classmethod
-    def begun(cls, producer: str, namespace: str, job: str) -> Telling:
+    def begun(cls, producer: str, namespace: str, job: str, command: str = "") -> Telling:
         """A run that begins now."""
-        return cls(producer, namespace, job, str(generate_new_uuid()))
+        return cls(producer, namespace, job, str(generate_new_uuid()), command)
+
+    @property
+    def own_job(self) -> str:
+        """What the job is called that runs."""
+        return f"{self.job}.{self.command}" if self.command else self.job
 
     def of_run(self, state: RunState, at: float, flow: Flow | None = None, why: str = "") -> RunEvent:
         """That the run began, goes on or ended, with what the pipeline reads and writes as far as that is known."""
         topics = [] if flow is None else sources_of(flow)
         tables = [] if flow is None else tables_of(flow)
-        inputs = [InputDataset(**asdict(dataset_name(one))) for one in topics]
-        outputs = [self._output(one, topics) for one in tables]
-        run = Run(self.run, self._failed(why))
-        return self._event(state, at, run, self._job(self.job, "STREAMING"), inputs, outputs)
+        outputs = [self._output(one, _of_records(one, topics)) for one in tables]
+        job, run = self._job(self.own_job, "STREAMING"), Run(self.run, self._failed(why))
+        return self._event(state, at, run, job, _inputs(topics), outputs)
+
+    def of_command(  # noqa: PLR0913, PLR0917 - what an event tells
+        self,
+        state: RunState,
+        at: float,
+        flow: Flow | None,
+        read: Sequence[str],
+        rows: Mapping[str, int],
+        why: str = "",
+    ) -> RunEvent:
+        """That a command began or ended which reads what is of these kinds, and has put so many rows into tables, by their folders."""
+        nodes = () if flow is None else flow.nodes
+        outputs = [self._output(one, rows=rows[one.name]) for one in nodes if one.name in rows]
+        job, run = self._job(self.own_job, "BATCH"), Run(self.run, self._failed(why))
+        return self._event(state, at, run, job, _inputs(one for one in nodes if one.kind in read), outputs)
 
     def of_derived(self, done: Refreshed, flow: Flow, at: float) -> Iterator[RunEvent]:
         """That a derived table was made current, or was not: the beginning of that, and its end."""
         node = flow.node(f"table:{done.table}")
         job = self._job(f"{self.job}.{done.table}", "BATCH")
         parent = parent_run.ParentRunFacet(
-            run=parent_run.Run(self.run), job=parent_run.Job(self.namespace, self.job), producer=self.producer
+            run=parent_run.Run(self.run),
+            job=parent_run.Job(self.namespace, self.own_job),
+            producer=self.producer,
         )
         run = Run(str(generate_new_uuid()), {"parent": parent})
-        inputs = [self._input(one, done.inputs.get(one.name)) for one in made_of(flow, node)]
+        of = {one.name: one for one in made_of(flow, node)}
+        inputs = [self._input(one, done.inputs.get(name)) for name, one in of.items()]
         yield self._event(RunState.START, at - done.seconds, run, job, inputs, [])
         failed = done.how == "failed"
         outputs = (
-            [] if failed else [self._output(node, [], done.rows), *map(self._output, sent_on(flow, node))]
+            []
+            if failed
+            else [
+                self._output(node, _of_columns(done, of), done.rows),
+                *map(self._output, sent_on(flow, node)),
+            ]
         )
         ended = Run(run.runId, {"parent": parent, **(self._failed(done.why) if failed else {})})
         yield self._event(RunState.FAIL if failed else RunState.COMPLETE, at, ended, job, inputs, outputs)
@@ -122,7 +151,10 @@ class Telling:
         return InputDataset(**asdict(dataset_name(node)), facets=dict(told))
 
     def _output(
-        self, node: FlowNode, topics: Iterable[FlowNode] = (), rows: int | None = None
+        self,
+        node: FlowNode,
+        came_from: Mapping[str, column_lineage_dataset.Fields] | None = None,
+        rows: int | None = None,
     ) -> OutputDataset:
         """A dataset with its columns, where each came from, and how many rows it was given."""
         facets: dict[str, DatasetFacet] = {}
@@ -134,16 +166,9 @@ class Telling:
                 ],
                 producer=self.producer,
             )
-        came_from = {
-            one.name: column_lineage_dataset.Fields(
-                inputFields=[_field(topic, one.source, one.masked) for topic in topics]
-            )
-            for one in node.columns
-            if one.source is not None
-        }
         if came_from:
             facets["columnLineage"] = column_lineage_dataset.ColumnLineageDatasetFacet(
-                fields=came_from, producer=self.producer
+                fields=dict(came_from), producer=self.producer
             )
         counted = {}
         if rows is not None:
@@ -151,6 +176,41 @@ class Telling:
                 rowCount=rows, producer=self.producer
             )
         return OutputDataset(**asdict(dataset_name(node)), facets=facets, outputFacets=dict(counted))
+
+
+def _inputs(nodes: Iterable[FlowNode]) -> list[InputDataset]:
+    return [InputDataset(**asdict(dataset_name(one))) for one in nodes]
+
+
+def _of_records(node: FlowNode, topics: Sequence[FlowNode]) -> Mapping[str, column_lineage_dataset.Fields]:
+    """Which field of a topic's records each column of a table holds."""
+    return {
+        one.name: column_lineage_dataset.Fields(
+            inputFields=[_field(topic, one.source, one.masked) for topic in topics]
+        )
+        for one in node.columns
+        if one.source is not None
+    }
+
+
+def _of_columns(done: Refreshed, of: Mapping[str, FlowNode]) -> Mapping[str, column_lineage_dataset.Fields]:
+    """Of which columns of its inputs each column of a derived table is made."""
+    return {
+        name: column_lineage_dataset.Fields(
+            inputFields=[
+                column_lineage_dataset.InputField(
+                    **asdict(dataset_name(of[one.table])),
+                    field=one.column,
+                    transformations=[
+                        column_lineage_dataset.Transformation(type="DIRECT", subtype=one.how, masking=False)
+                    ],
+                )
+                for one in found
+            ]
+        )
+        for name, found in done.columns.items()
+        if all(one.table in of for one in found)
+    }
 
 
 def _field(topic: FlowNode, field: str, masked: bool) -> column_lineage_dataset.InputField:

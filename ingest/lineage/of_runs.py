@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from distributary.ingest.batch.decide import code_version
 from distributary.ingest.derived.in_runs import Tell, tell_nobody
 from distributary.ingest.derived.refresh import Refreshed
-from distributary.ingest.lineage.flow import Flow
-from distributary.ingest.lineage.seen import structure
-from distributary.ingest.lineage.sending import Sending, transport_of
+from distributary.ingest.lineage.catalogue import Catalogue, State, why_of
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings.lineage.given import Lineage
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.supervision.sentences import sentence
-
-if TYPE_CHECKING:
-    from openlineage.client.event_v2 import RunEvent
-
-    from distributary.ingest.lineage.events import Telling
 
 
 @contextmanager
@@ -43,16 +32,9 @@ def told(
     try:
         yield lineage, lineage.derived
     except BaseException as error:
-        lineage.ended(_why(error, settings.source.kafka))
+        lineage.ended(why_of(error, settings.source.kafka))
         raise
     lineage.ended()
-
-
-def _why(error: BaseException, kafka: Mapping[str, str]) -> str:
-    try:
-        return sentence(error, kafka) or type(error).__name__
-    except Exception:  # noqa: BLE001 the one that is told of is the one that counts
-        return type(error).__name__
 
 
 class _OfRun:
@@ -61,18 +43,9 @@ class _OfRun:
     def __init__(
         self, given: Lineage, settings: Settings, watch: Progress, topics: Callable[[], Sequence[str]]
     ) -> None:
-        self._given, self._settings, self._watch, self._topics = given, settings, watch, topics
-        folder = None if self._given.file is None else Path(self._given.file).parent
-        self._sending = Sending(transport_of(self._given), folder)
-        self._telling = self._begun()
+        self._given, self._watch = given, watch
+        self._catalogue = Catalogue.opened(given, settings, topics)
         self._last, self._tables, self._evolved, self._complained = time.monotonic(), 0, False, False
-
-    def _begun(self) -> Telling:
-        from distributary.ingest.lineage.events import Telling  # noqa: PLC0415 its package is an extra
-
-        # A trial is another job than the real one.
-        name = f"{self._settings.name}{self._settings.debug_suffix or ''}"
-        return Telling.begun(f"urn:distributary:{code_version()}", self._given.namespace, name)
 
     # What is told
 
@@ -83,43 +56,21 @@ class _OfRun:
     def ended(self, why: str | None = None) -> None:
         """The run ended, by an error if there is a reason."""
         self._send("COMPLETE" if why is None else "FAIL", why or "")
-        self._sending.close(self._given.timeout_seconds)
-        lost = self._sending.told.lost
+        self._catalogue.sending.close(self._given.timeout_seconds)
+        lost = self._catalogue.sending.told.lost
         self._complain(f"{lost:,} events of lineage were not told" if lost and self._complained else "")
 
     def derived(self, done: Sequence[Refreshed], /) -> None:
         """Some derived tables were made current, or were tried to be."""
-        at, changed = time.time(), [one for one in done if one.how in ("made", "added", "failed")]
+        self._catalogue.derived(done)
 
-        def made() -> Iterable[RunEvent]:
-            flow = self._flow()
-            there = {node.id for node in flow.nodes}
-            for one in changed:
-                if f"table:{one.table}" in there:
-                    yield from self._telling.of_derived(one, flow, at)
-
-        if changed:
-            self._sending.send(made)
-
-    def _send(self, state: str, why: str = "") -> None:
-        from openlineage.client.event_v2 import RunState  # noqa: PLC0415 its package is an extra
-
-        at = time.time()
-
-        def made() -> Iterable[RunEvent]:
-            # What a run that failed wrote it told before; why it failed may keep its tables from being looked at.
-            flow = None if why else self._flow()
-            yield self._telling.of_run(RunState[state], at, flow, why)
-
-        self._sending.send(made)
+    def _send(self, state: State, why: str = "") -> None:
+        self._catalogue.of_run(state, why)
         self._last = time.monotonic()
-
-    def _flow(self) -> Flow:
-        return structure(self._settings.of_topics(self._topics()))
 
     def _complain(self, last: str = "") -> None:
         """Say, once, that nobody takes what is told."""
-        found = self._sending.told
+        found = self._catalogue.sending.told
         if last:
             self._watch.waiting(f"lineage: {last}", 0.0)
         elif found.lost and not self._complained:

@@ -15,6 +15,7 @@ from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 
 from distributary.errors import ConfigError, PipelineError
+from distributary.ingest.lineage.of_commands import told_of
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
@@ -87,9 +88,16 @@ def reset(  # noqa: PLR0913 - what a run is given, and two words
             "bronze has every record as it came, and nothing brings them back once Kafka has forgotten them: no table could be made again, and "
             "`verify` would miss each of them. Say --force if that is meant"
         )
-    with opened(settings, watch, spark, registry, beside=False) as (work, _):
+    read = ("bronze",) if layer == "silver" else ()
+    with (
+        told_of(settings, "reset", read) as heard,
+        opened(settings, watch, spark, registry, beside=False) as (work, _),
+    ):
         resetting = _Resetting(work, watch, force)
-        return resetting.bronze() if layer == "bronze" else resetting.silver()
+        done = resetting.bronze() if layer == "bronze" else resetting.silver()
+        replayed = {} if done.replayed is None else done.replayed.tables
+        heard.rows = {**dict.fromkeys(done.emptied, 0), **replayed}
+        return done
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.lease.holding import looked_for
+from distributary.ingest.lineage.of_commands import told_of
 from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.rebuild import resets
@@ -137,14 +138,19 @@ def replay(  # noqa: PLR0913 - what a run is given, which records, and what beco
     """
     chosen, watch = chosen or Chosen(), progress or Silent()
     replaces = refused if replace else None
-    with opened(settings, watch, spark, registry) as (work, alive):
+    with (
+        told_of(settings, "replay", ("bronze",)) as heard,
+        opened(settings, watch, spark, registry) as (work, alive),
+    ):
         if replace:
             run = work.pipeline.run
             known = () if work.last is None else work.last.entities
             require_no_keys(run.rules.workers.tables, chosen.entities or known, run.pipeline)
         # One that a crash ended has emptied tables, whose records come again in their first order.
         resets_on = not alive and resets.unfinished(work.pipeline.run.checkpoint.files) is not None
-        return Rebuilding(work, watch, alive).done(chosen, rebuilt=resets_on, replaces=replaces)
+        done = Rebuilding(work, watch, alive).done(chosen, rebuilt=resets_on, replaces=replaces)
+        heard.rows = done.tables
+        return done
 
 
 @contextmanager

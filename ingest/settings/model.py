@@ -243,7 +243,7 @@ class Settings(Group):
             yield ("tables", place, *keys), why
         named = self.policies.no_entity
         others = {*self._kept().folders, *({named.table} if isinstance(named, NamedTable) else ())}
-        for keys, why in wrong_derived(self.derive, self.route.table, others):
+        for keys, why in wrong_derived(self.derive, self.route.table, others, self.source.kafka):
             yield ("derive", *keys), why
 
     def _keeping_all(self) -> Iterator[Wrong]:

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from distributary.errors import ConfigError
-from distributary.ingest.settings.filling_in.outside import Outside, fill_in
+from distributary.ingest.settings.filling_in.outside import FilledIn, Outside, as_said, fill_in
 from distributary.ingest.settings.problems import GIVEN, Place, Problem, as_error, where
 from distributary.values import Keys, dotted
 
@@ -37,6 +37,7 @@ class Document:
     from_environment  the settings into which something was filled that does not stand in the file, or its default
     from_commands     those of them into which a command's answer was
     problems          what was found wrong while reading; `values` is complete all the same
+    filled            what was filled in, which no problem quotes
     """
 
     path: Path | None
@@ -46,6 +47,7 @@ class Document:
     from_environment: set[Keys] = field(default_factory=set)
     from_commands: set[Keys] = field(default_factory=set)
     problems: list[Problem] = field(default_factory=list)
+    filled: list[FilledIn] = field(default_factory=list)
 
     def place(self, keys: Keys) -> Place:
         """Where a setting's key is, or an item of a list; for one that is not there, the nearest around it."""
@@ -64,7 +66,7 @@ class Document:
     def complain(self, keys: Keys, message: str, place: Place | None = None) -> None:
         """Adds a problem, unless there is one with this setting already."""
         if not any(problem.keys == keys for problem in self.problems):
-            self.problems.append(Problem(keys, message, place or self.place(keys)))
+            self.problems.append(Problem(keys, as_said(message, self.filled), place or self.place(keys)))
 
 
 def read(
@@ -111,7 +113,7 @@ def _put(document: Document, text: str, outside: Outside) -> None:
 
 def _given(text: str, keys: Keys, outside: Outside) -> Document:
     """A value as a document of its own."""
-    found = Document(None, values={(): GIVEN})
+    found = Document(None, values={(): GIVEN}, filled=outside.filled)
     if (wrong := _fill(found, text, outside)) is not None:
         raise as_error(None, [Problem(keys, wrong.message, GIVEN)])
     return found
@@ -197,7 +199,7 @@ def _places(given: Any, keys: Keys) -> Iterator[tuple[Keys, Place]]:
 
 def parse(text: str, path: Path, outside: Outside) -> Document:
     """The text of this file as a document. Raises ConfigError where it is not YAML."""
-    document = Document(path)
+    document = Document(path, filled=outside.filled)
     if (wrong := _fill(document, text, outside)) is not None:
         raise as_error(path, [wrong])
     return document

@@ -194,14 +194,21 @@ def put_columns(place: Files, handle: DeltaTable, columns: DeltaSchema) -> None:
     have = json.loads(handle.schema().to_json())
     more = json.loads(columns.to_json())
     schema = json.dumps({**have, "fields": with_columns(have["fields"], more["fields"])}, ensure_ascii=False)
-    protocol = _protocol(handle, [(_NTZ, _LISTED)] if '"timestamp_ntz"' in columns.to_json() else [])
     actions = [
         _by_us("ADD COLUMNS", {"columns": json.dumps([field["name"] for field in more["fields"]])}),
-        *([] if protocol is None else [{"protocol": protocol}]),
-        {"metaData": {**_metadata(handle, {}), "schemaString": schema}},
+        *actions_of_columns(handle, schema),
     ]
     if not _put_read(place, handle.version() + 1, actions):
         raise CommitFailedError(f"table {place}: another writer was first")
+
+
+def actions_of_columns(handle: DeltaTable, schema: str) -> list[dict[str, Any]]:
+    """What an entry has that gives a table other columns: it stays the one that it is, with what it says of itself and needs of readers and writers."""
+    protocol = _protocol(handle, [(_NTZ, _LISTED)] if '"timestamp_ntz"' in schema else [])
+    return [
+        *([] if protocol is None else [{"protocol": protocol}]),
+        {"metaData": {**_metadata(handle, {}), "schemaString": schema}},
+    ]
 
 
 def _columns_told(found: Sequence[Setting]) -> dict[str, str]:

@@ -7,11 +7,15 @@ import re
 import shlex
 import signal
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Literal, TypeAlias
+
+from distributary.values import MASK
 
 Kind: TypeAlias = Literal["variable", "file", "command"]
 
@@ -20,6 +24,12 @@ NOT_ASKED = "(a secret, not asked for)"
 
 COMMAND_SECONDS = 30.0
 """How long a command may take."""
+
+# Shorter ones are no secrets.
+_SHORTEST = 3
+
+# As many characters beside each other as no message shows of a secret; of a long one, so many are looked at.
+_PART, _MOST_TOLD = 6, 10_000
 
 # No secret is so long, and a device has no end.
 _MOST_BYTES = 2**20
@@ -35,6 +45,19 @@ class _Lacking(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class FilledIn:
+    """What came from outside.
+
+    said   as the settings say it, such as `${file:token}`
+    value  what it was, which may be a secret
+    """
+
+    kind: Kind
+    said: str
+    value: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Outside:
     """What there is to fill in.
 
@@ -42,15 +65,22 @@ class Outside:
     folder     what relative paths are relative to, those of files and of a command's program
     asks       whether commands are run
     answers    what commands wrote, each of which is run once
+    filled     what was filled in so far
     """
 
     variables: Mapping[str, str]
     folder: Path
     asks: bool = True
     answers: dict[str, str] = field(default_factory=dict, repr=False)
+    filled: list[FilledIn] = field(default_factory=list, repr=False)
 
     def value(self, found: re.Match[str]) -> tuple[Kind, str]:
         """What stands for one `${…}`. Raises _Lacking."""
+        kind, value = self._value(found)
+        self.filled.append(FilledIn(kind, found[0], value))
+        return kind, value
+
+    def _value(self, found: re.Match[str]) -> tuple[Kind, str]:
         if found["name"]:
             return "variable", self._variable(found["name"], found["default"])
         if found["kind"] == "file":
@@ -150,6 +180,30 @@ def _text(data: bytes, what: str) -> str:
     except UnicodeDecodeError:
         raise _Lacking(f"{what} is not UTF-8 text; encode it, as base64 for example") from None
     return text.removesuffix("\n").removesuffix("\r")
+
+
+def as_said(message: str, filled: Iterable[FilledIn]) -> str:
+    """A message that may quote what was filled in, with what the settings say in its place; and no larger part of what files and commands gave."""
+    for one in sorted(filled, key=lambda one: len(one.value), reverse=True):
+        # What stands in the file itself is none, and what is this short is a word of any message.
+        if len(one.value) < _SHORTEST or one.value in one.said:
+            continue
+        for quoted in (one.value, repr(one.value)[1:-1]):
+            message = message.replace(quoted, one.said)
+        if one.kind != "variable":
+            message = one.said.join(_without_parts(part, one.value) for part in message.split(one.said))
+    return message
+
+
+def _without_parts(message: str, value: str) -> str:
+    """A message with a mask in the place of what a value has, too."""
+    known = {value[at : at + _PART] for at in range(min(len(value), _MOST_TOLD) - _PART + 1)}
+    hidden = [False] * len(message)
+    for at in range(len(message) - _PART + 1):
+        if message[at : at + _PART] in known:
+            hidden[at : at + _PART] = [True] * _PART
+    pieces = groupby(zip(hidden, message, strict=True), key=itemgetter(0))
+    return "".join(MASK if is_hidden else "".join(one for _, one in piece) for is_hidden, piece in pieces)
 
 
 def fill_in(text: str, outside: Outside, complain: Callable[[str], None]) -> tuple[str, frozenset[Kind]]:

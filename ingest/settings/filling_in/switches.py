@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,9 +185,7 @@ class _Switching:
             if name in theirs or (pattern and name not in known):
                 return match[0]
             if name not in known:
-                there = ", ".join(f"{{{one}}}" for one in dict.fromkeys((*theirs, *known)))
-                text = f"; for the text {{{name}}} write {{{{{name}}}}}" if not theirs else ""
-                self.document.complain(here, f"{{{name}}} stands for nothing; there are {there}{text}")
+                self._tell_unknown(here, name, tuple(dict.fromkeys((*theirs, *known))), is_text=not theirs)
                 return match[0]
             found = known[name]
             if found is None:
@@ -196,6 +194,15 @@ class _Switching:
             return found
 
         return _BRACES.sub(replacement, value)
+
+    def _tell_unknown(self, here: Keys, name: str, known: Sequence[str], *, is_text: bool) -> None:
+        """Say that nothing stands for a name; of what came from outside, which may be a secret, nothing is quoted."""
+        there = ", ".join(f"{{{one}}}" for one in known)
+        if here in self.document.from_environment:
+            self.document.complain(here, f"what is in its braces stands for nothing; there are {there}")
+            return
+        text = f"; for the text {{{name}}} write {{{{{name}}}}}" if is_text else ""
+        self.document.complain(here, f"{{{name}}} stands for nothing; there are {there}{text}")
 
     def _lacks(self, here: Keys, name: str, several: bool) -> None:
         """Say why nothing stands for a name; where that is told already, of what it is, nothing is."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from distributary.ingest.derived.marks import Mark, Marks
@@ -39,3 +40,39 @@ def test_one_that_cannot_be_read_is_none_and_is_followed_by_others(tmp_path: Pat
     assert kept.last() == (4, None)
     assert kept.put(5, mark(1))
     assert kept.last() == (5, mark(1))
+
+
+def test_what_is_no_mark_is_passed_by(tmp_path: Path) -> None:
+    kept = marks(tmp_path)
+    kept.files.put("sent/gold/README.json", b"a note")
+    assert kept.last() == (0, None)
+    assert kept.put(1, mark(1))
+    assert kept.last() == (1, mark(1))
+    assert "README.json" in set(kept.files.names("sent/gold"))
+
+
+def test_who_sent_what_is_newer_is_believed_though_an_earlier_sender_puts_first(tmp_path: Path) -> None:
+    kept = marks(tmp_path)
+    # Both had found nothing; the one that was taken over from wakes, and puts before the other does.
+    assert kept.put(1, mark(6))
+    kept.put_behind(0, mark(7))
+    assert kept.last() == (2, mark(7))
+    kept.put_behind(0, mark(6))
+    assert kept.last() == (2, mark(7))
+
+
+def test_one_of_before_is_of_any_topic_and_later_ones_of_their_own(tmp_path: Path) -> None:
+    kept = marks(tmp_path)
+    kept.files.put(
+        "sent/gold/00000000000000000001.json",
+        b'{"sink": "s", "id": "t", "version": 3, "entry": "e", "writer": "w"}',
+    )
+    number, before = kept.last()
+    assert before is not None
+    assert before.is_of("anew")
+    assert kept.put(number + 1, replace(before, topic="one"))
+    later = kept.last()[1]
+    assert later is not None
+    assert later.is_of("one")
+    assert later.is_of("")
+    assert not later.is_of("another")

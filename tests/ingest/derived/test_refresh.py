@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import math
+import random
 import re
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
 from distributary.ingest.derivation.given import OWNER, Derived
+from distributary.ingest.derived import refresh
 from distributary.ingest.derived.instances import Entities, instances
 from distributary.ingest.derived.refresh import Refreshed, _Round
 from distributary.ingest.storage.opening import open_files
@@ -74,7 +77,8 @@ class Bench:
 
     def assert_kept_current(self, rule: Mapping[str, Any]) -> None:
         """By what was added it is what all rows make."""
-        assert self.derive(rule).how == "added"
+        done = self.derive(rule)
+        assert done.how == "added", done.why
         have = self.rows()
         assert self.derive(rule, whole=True).how == "made"
         assert str(have) == str(self.rows())
@@ -302,3 +306,94 @@ def test_two_that_would_be_called_alike_take_no_place_of_each_other(bench: Bench
         assert "gold_{entity} and gold_{entity}_days would both be this table" in failed[0].why
     assert bench.rows("gold_chess_days_days") == [{"k": 1}]
     assert not (bench.root / "gold_chess_days").exists()
+
+
+def test_averages_of_decimals_are_the_decimals_that_spark_makes(bench: Bench, spark: SparkSession) -> None:
+    dice = random.Random(5)
+    kinds = {"small": (5, 2), "wide": (38, 10), "fine": (30, 28), "long": (20, 0)}
+    schema = pa.schema([("k", pa.int64()), *((name, pa.decimal128(*kind)) for name, kind in kinds.items())])
+
+    def some(count: int) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = []
+        for _ in range(count):
+            row: dict[str, Any] = {"k": dice.randrange(4)}
+            for name, (precision, scale) in kinds.items():
+                # Averages of the widest must fit, as they must in Spark's own, whose scale is larger.
+                digits = dice.randrange(1, min(precision, 32))
+                value = Decimal(dice.randrange(-(10**digits), 10**digits)).scaleb(-scale)
+                row[name] = None if dice.random() < 0.1 else value
+            made.append(row)
+        return [*made, {"k": 9, **dict.fromkeys(kinds)}]
+
+    rule = aggregate("k", **{name: f"avg({name})" for name in kinds}, some="mean(small) FILTER (WHERE k > 1)")
+    for _ in range(3):
+        bench.put(*some(7), schema=schema)
+        done = bench.derive(rule)
+    assert done.how == "added", done.why
+    averages = ", ".join(f"avg({name}) AS {name}" for name in kinds)
+    expected = spark.sql(
+        f"SELECT k, {averages}, avg(small) FILTER (WHERE k > 1) AS some FROM delta.`{bench.root / 't'}` GROUP BY k"  # noqa: S608
+    ).toArrow()
+    found = DeltaTable(str(bench.root / "gold")).to_pyarrow_table()
+    assert found.select(expected.schema.names).schema.types == expected.schema.types
+    assert bench.rows() == sorted(expected.to_pylist(), key=str)
+
+
+def test_distinct_values_in_parentheses_are_counted_once_over_all_rows(bench: Bench) -> None:
+    rule = aggregate("k", n="count(DISTINCT(v))")
+    bench.put({"k": 1, "v": 1}, {"k": 1, "v": 2})
+    bench.derive(rule)
+    bench.put({"k": 1, "v": 2}, {"k": 1, "v": 3})
+    bench.assert_kept_current(rule)
+    assert bench.rows() == [{"k": 1, "n": 3}]
+
+
+def test_a_table_with_other_columns_is_the_same_table_with_what_was_said_of_it(
+    bench: Bench, spark: SparkSession
+) -> None:
+    bench.put({"k": 1})
+    bench.derive(query("SELECT k FROM t"))
+    gold = bench.root / "gold"
+    spark.sql(
+        f"ALTER TABLE delta.`{gold}` SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 9 days')"
+    )
+    before = DeltaTable(str(gold)).metadata()
+    assert (
+        bench.derive(query("SELECT k, timestamp_ntz '2026-01-01 00:00:00' AS at, 'x' AS more FROM t")).how
+        == "made"
+    )
+    after = DeltaTable(str(gold)).metadata()
+    assert (after.id, after.configuration) == (before.id, before.configuration)
+    assert [set(one) for one in bench.rows()] == [{"k", "at", "more"}]
+    (row,) = spark.sql(f"SELECT * FROM delta.`{gold}`").collect()  # noqa: S608
+    assert row.more == "x"
+
+
+def test_what_only_sparks_writer_keeps_is_refused_and_the_table_stays_readable(
+    bench: Bench, spark: SparkSession
+) -> None:
+    rule = query("SELECT k FROM t")
+    bench.put({"k": 1})
+    bench.derive(rule)
+    table = f"delta.`{bench.root / 'gold'}`"
+    spark.sql(f"ALTER TABLE {table} ADD CONSTRAINT small CHECK (k < 2)")
+    bench.put({"k": 2})
+    refused = bench.derive(rule)
+    assert refused.how == "failed"
+    assert "CHECK constraint small" in refused.why
+    assert [row.k for row in spark.sql(f"SELECT k FROM {table}").collect()] == [1]  # noqa: S608
+    spark.sql(f"ALTER TABLE {table} DROP CONSTRAINT small")
+    assert bench.derive(rule).how == "made"
+
+
+def test_what_nobody_has_foreseen_fails_one_table_without_a_word_of_its_rows(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("a secret of a row")
+
+    bench.put({"k": 1})
+    monkeypatch.setattr(refresh, "require_columns", fails)
+    done = bench.derive(query("SELECT k FROM t"))
+    assert (done.how, "secret" in done.why) == ("failed", False)
+    assert "KeyError in " in done.why

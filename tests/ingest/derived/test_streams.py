@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from pyspark.sql import SparkSession
 from tests.ingest.derived.test_refresh import Bench
 
 from distributary.ingest import failpoints
+from distributary.ingest.derivation.given import Derived
 
 pytestmark = [pytest.mark.spark]
 
@@ -184,6 +187,124 @@ def test_rows_of_two_tables_are_there_as_pairs_once_nothing_can_come_to_them(ben
     assert (done.how, done.rows) == ("added", 4)
     pairs = sorted((one["car"], one["place"] or "") for one in bench.rows())
     assert pairs == [(1, "a"), (2, ""), (3, "b"), (3, "c"), (4, "")]
+
+
+SESSIONS = {
+    **with_(
+        WINDOWS,
+        window={"gap_seconds": 300},
+        columns={"n": "count(*)", "cars": "count(DISTINCT car)", "last": "max(at)"},
+    ),
+}
+
+
+def sessions(bench: Bench) -> list[tuple[Any, ...]]:
+    return [(start, (one["window_end"] - DAY).total_seconds() / 60, *rest) for (start, *rest), one in zip(
+        windows(bench), sorted(bench.rows(), key=lambda one: (one["window_start"], one["city"])), strict=True)]  # fmt: skip
+
+
+def test_a_session_is_there_once_nothing_came_for_so_long_and_stays_as_it_was(bench: Bench) -> None:
+    bench.put(seen(1), seen(4, 2), seen(2, 3, "Bonn"), seen(7.5))
+    assert bench.derive(SESSIONS).rows == 0
+    # Bonn's is over at the seventh minute; Ulm's goes on as long as the next one comes in time.
+    bench.put(seen(12, 4))
+    assert bench.derive(SESSIONS).rows == 1
+    assert sessions(bench) == [(2, 7.0, "Bonn", 1, 1)]
+    for minute in (16, 20, 24):
+        bench.put(seen(minute))
+        assert bench.derive(SESSIONS).rows == 0
+    # It is in one that is not over, however late it comes; those of Bonn's stay out of what is over.
+    bench.put(seen(3), seen(3, 1, "Bonn"), seen(6.5, 1, "Bonn"))
+    late = bench.derive(SESSIONS)
+    assert (late.rows, late.why) == (0, "2 rows came too late for it")
+    bench.put(seen(40))
+    done = bench.derive(SESSIONS)
+    assert (done.how, done.rows) == ("added", 1)
+    assert sessions(bench) == [(1, 29.0, "Ulm", 8, 3), (2, 7.0, "Bonn", 1, 1)]
+    assert bench.derive(SESSIONS).how == "current"
+
+
+def test_a_row_between_a_session_that_is_over_and_one_that_is_not_does_not_bind_them(bench: Bench) -> None:
+    bench.put(seen(1), seen(8), seen(2, 1, "Bonn"), seen(6, 1, "Bonn"), seen(9, 1, "Bonn"))
+    bench.derive(SESSIONS)
+    assert sessions(bench) == [(1, 6.0, "Ulm", 1, 1)]
+    # Near to both; Bonn's holds open from where rows are read.
+    bench.put(seen(4.5), seen(9))
+    assert bench.derive(SESSIONS).rows == 0
+    bench.put(seen(30))
+    bench.derive(SESSIONS)
+    assert sessions(bench) == [(1, 6.0, "Ulm", 1, 1), (2, 14.0, "Bonn", 3, 1), (4, 14.0, "Ulm", 3, 1)]
+
+
+def test_update_and_complete_have_sessions_that_are_not_over_too(bench: Bench) -> None:
+    update, complete = (
+        with_(SESSIONS, output="update"),
+        {**with_(SESSIONS, output="complete"), "table": "whole"},
+    )
+    bench.put(seen(1), seen(3), seen(9))
+    bench.derive(update)
+    assert sessions(bench) == [(1, 8.0, "Ulm", 2, 1), (9, 14.0, "Ulm", 1, 1)]
+    bench.put(seen(5), seen(12))
+    bench.derive(update)
+    # The first was over at nine less one.
+    assert [one[:2] for one in sessions(bench)] == [(1, 8.0), (5, 17.0)]
+    bench.derive(complete)
+    assert [one["n"] for one in bench.rows("whole")] == [5]
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_each_row_is_in_one_session_or_came_too_late_whatever_comes_when(bench: Bench, seed: int) -> None:
+    dice, late, count = random.Random(seed), 0, 0
+    rule = with_(SESSIONS, where="car < 100")
+    for turn in range(6):
+        # Out of order by more than what is waited for.
+        rows = [
+            seen(turn * 8 + dice.uniform(-14, 10), dice.randrange(9), dice.choice(["Ulm", "Bonn"]))
+            for _ in range(dice.randrange(1, 12))
+        ]
+        bench.put(*rows)
+        count += len(rows)
+        said = bench.derive(rule).why
+        late += int(said.split()[0]) if said else 0
+    bench.put(seen(500, 1, "end"))
+    bench.derive(rule)
+    found = bench.rows()
+    assert late > 0
+    assert sum(one["n"] for one in found) + late == count
+    for city in ("Ulm", "Bonn"):
+        mine = sorted((one["window_start"], one["last"]) for one in found if one["city"] == city)
+        assert all(start > last for (_, last), (start, _) in pairwise(mine))
+
+
+@pytest.mark.parametrize("output", ["append", "update"])
+def test_sessions_of_rows_that_are_in_time_are_those_of_all_rows_at_once(bench: Bench, output: str) -> None:
+    dice, all_of = random.Random(3), list[dict[str, Any]]()
+    rule = with_(SESSIONS, output=output)
+    for turn in range(4):
+        rows = [
+            seen(turn * 15 + dice.uniform(0, 14), dice.randrange(9), dice.choice(["Ulm", "Bonn", "Aalen"]))
+            for _ in range(9)
+        ]
+        bench.put(*rows)
+        all_of += rows
+        assert bench.derive(rule).why == ""
+    over = max(one["at"] for one in all_of) - timedelta(seconds=60)
+    gap, expected = timedelta(minutes=5), list[tuple[Any, ...]]()
+    for city in ("Aalen", "Bonn", "Ulm"):
+        times = sorted(one["at"] for one in all_of if one["city"] == city)
+        begins = [place for place, at in enumerate(times) if not place or at - times[place - 1] > gap]
+        for begin, end in pairwise([*begins, len(times)]):
+            if output == "update" or times[end - 1] + gap <= over:
+                expected.append((times[begin], times[end - 1] + gap, city, end - begin))
+    found = [(one["window_start"], one["window_end"], one["city"], one["n"]) for one in bench.rows()]
+    assert sorted(found) == sorted(expected)
+    assert found
+
+
+def test_streams_of_before_are_told_by_the_same_words() -> None:
+    """Else who upgrades would be refused: their rows would be those of other settings."""
+    assert "gap_seconds" not in Derived.model_validate(WINDOWS).text
+    assert "gap_seconds" in Derived.model_validate(SESSIONS).text
 
 
 def test_other_settings_and_other_types_are_refused_by_name(bench: Bench) -> None:

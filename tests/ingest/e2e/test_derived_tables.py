@@ -301,6 +301,16 @@ def test_a_run_makes_them_current_after_some_batches(kit: PipelineKit, fail_at: 
     assert_players(kit, 0)
     folder = kit.folder_of(0).replace("silver", "gold").replace("events", "players")
     assert DeltaTable(str(kit.root / folder)).version() > 0
+    # One whose turn it is finds what it is made of, though that has another turn.
+    later = {
+        "table": "gold_{entity}_all",
+        "inputs": [PLAYERS["table"]],
+        "sql": "SELECT count(*) AS n FROM gold_{entity}_players",
+    }
+    kit.configured(derive=[{**PLAYERS, "every_batches": 99}, {**later, "every_batches": 1}])
+    done = list[Refreshed]()
+    assert DerivedInRuns(kit.settings, kit.spark, tell=done.extend).after_batch() == []
+    assert [(one.table, one.how) for one in done] == [(folder.replace("players", "all"), "made")]
 
 
 def test_a_run_without_a_record_ends_well_and_what_is_derived_waits(kit: PipelineKit) -> None:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.ingest.e2e.landing_kit import LandingKit, lines
 
+from distributary.errors import CheckpointMismatch
 from distributary.ingest.inputs.from_files import FilesGone
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.landing.looking import Rewritten
@@ -208,3 +209,15 @@ def test_files_that_were_read_are_archived_once_a_later_batch_is_finished(kit: L
     assert kit.run().summary.rows == 0, "it is known, wherever it comes from"
     assert kit.numbers() == list(range(30))
     kit.assert_clean()
+
+
+@pytest.mark.folder
+def test_another_pipeline_is_not_let_at_the_same_register(kit: LandingKit) -> None:
+    kit.land({"a.json": lines(range(1))})
+    kit.run()
+    kit.configured(name="more", checkpoint="./more", route={"table": "more_{entity}"})
+    with pytest.raises(CheckpointMismatch, match=r"pipeline landed reads the files in .*source\.files\.name"):
+        kit.run()
+    kit.configured(source={"files": {"name": "others"}})
+    kit.run()
+    assert kit.rows("more_others").num_rows == 1

@@ -11,8 +11,11 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.planted import said
 
 from distributary.errors import PipelineError
+from distributary.ingest.derived.refresh import Refreshed
+from distributary.ingest.lineage.of_commands import told_of
 from distributary.ingest.lineage.seen import flow
 from distributary.ingest.progress import Silent
+from distributary.ingest.rebuild.silver import replay
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -131,6 +134,8 @@ def test_runs_tell_data_catalogues_of_themselves_and_go_on_where_nobody_listens(
     assert derived[1]["run"]["facets"]["parent"]["run"]["runId"] == of_run[0]["run"]["runId"]
     assert derived[1]["inputs"][0]["name"] == chess["name"]
     assert derived[1]["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == kit.rows(gold).num_rows
+    (player,) = derived[1]["outputs"][0]["facets"]["columnLineage"]["fields"]["player"]["inputFields"]
+    assert (player["name"], player["field"]) == (chess["name"], "player")
     # As the client writes them: nothing that it would leave out.
     assert [Serde.to_dict(one) for one in events] == events
 
@@ -154,6 +159,31 @@ def test_runs_tell_data_catalogues_of_themselves_and_go_on_where_nobody_listens(
         ("games", "FAIL"),
     ]
     assert "gold_lost" in failed[-1]["run"]["facets"]["errorMessage"]["message"]
+
+
+def test_commands_tell_of_themselves_as_runs_do(kit: PipelineKit) -> None:
+    file = kit.folder / "runs.jsonl"
+    kit.configured(bronze={}, lineage={"file": str(file)})
+    kit.simulate(1, games=1)
+    kit.run()
+    begun, table = len(file.read_text(encoding="utf-8").splitlines()), kit.folder_of(0)
+    kit.delta(table).delete("kafka_offset % 2 = 1")
+    made = replay(kit.settings, spark=kit.spark).tables
+    with told_of(kit.settings, "derive") as command:
+        command.derived([Refreshed(table, "failed", why="nothing")])
+    told = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()][begun:]
+    of_replay = [one for one in told if one["job"]["name"] == "games.replay"]
+    assert [one["eventType"] for one in of_replay] == ["START", "COMPLETE"]
+    assert [one["name"].rpartition("/")[2] for one in of_replay[1]["inputs"]] == ["bronze"]
+    (output,) = of_replay[1]["outputs"]
+    assert output["name"].rpartition("/")[2] == table
+    assert output["outputFacets"]["outputStatistics"]["rowCount"] == made[table] > 0
+    assert [one["eventType"] for one in told if one["job"]["name"] == "games.derive"] == ["START", "COMPLETE"]
+    with pytest.raises(KeyError), told_of(kit.settings, "reset"):
+        raise KeyError("a value")
+    last = json.loads(file.read_text(encoding="utf-8").splitlines()[-1])
+    assert (last["job"]["name"], last["eventType"]) == ("games.reset", "FAIL")
+    assert "a value" not in json.dumps(last)
 
 
 @pytest.mark.heavy  # rows of tables that are appended to are counted above

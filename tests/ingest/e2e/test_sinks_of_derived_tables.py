@@ -113,6 +113,54 @@ def test_a_topic_has_what_changed_and_no_more(kit: PipelineKit) -> None:
     assert_same(kit, topic)
 
 
+@pytest.mark.checkpoint_folder
+def test_a_topic_that_was_made_anew_gets_all_rows_again_and_that_is_told(kit: PipelineKit) -> None:
+    topic = Topic(kit, "players")
+    kit.configured(derive=[counts(kit, topic)])
+    kit.simulate(1, games=1)
+    kit.run()
+    players = len(table(kit))
+    # A mark of before topics were told apart is believed, and followed by one that tells.
+    (mark,) = kit.folder.rglob("sent/gold_players/*.json")
+    told = json.loads(mark.read_text())
+    assert told.pop("topic")
+    mark.write_text(json.dumps(told))
+    assert one(derive(kit.settings, kit.spark)).sent == {}
+    mark.write_text(json.dumps({**told, "topic": "another"}))
+    assert one(derive(kit.settings, kit.spark)).sent == {"kafka": players}
+    admin = AdminClient({"bootstrap.servers": kit.bootstrap_servers})
+    admin.delete_topics([topic.name])[topic.name].result(60)
+    (gone,) = derive(kit.settings, kit.spark)
+    assert (gone.how, "is not there; make it" in gone.why) == ("failed", True)
+    again = Topic(kit, "players")
+    done = one(derive(kit.settings, kit.spark))
+    assert (done.how, done.sent) == ("current", {"kafka": players})
+    assert done.why == f"topic {topic.name} was made anew since, so that all rows are sent"
+    assert_same(kit, again)
+    found = one(derive(kit.settings, kit.spark))
+    assert (found.sent, found.why) == ({}, "")
+
+
+def test_a_key_that_went_with_a_change_of_columns_has_a_record_without_a_value(kit: PipelineKit) -> None:
+    topic = Topic(kit, "some")
+    folder = kit.folder_of(0)
+    rule: dict[str, Any] = {
+        "table": "gold_some",
+        "inputs": [folder],
+        "sql": f"FROM {folder} SELECT kafka_partition AS p, kafka_offset AS o WHERE kafka_offset < 9",
+        "sink": {"kafka": {"topic": topic.name, "keys": ["p", "o"]}},
+    }
+    kit.simulate(1, games=1)
+    kit.run()
+    kit.configured(derive=[rule])
+    one(derive(kit.settings, kit.spark))
+    kit.configured(
+        derive=[{**rule, "sql": rule["sql"].replace(" AS o ", " AS o, device ").replace("< 9", "< 4")}]
+    )
+    one(derive(kit.settings, kit.spark))
+    assert sorted(topic.rows(), key=str) == table(kit, "gold_some")
+
+
 def test_rows_that_went_are_records_without_a_value(kit: PipelineKit) -> None:
     topic = Topic(kit, "some")
     rule: dict[str, Any] = {

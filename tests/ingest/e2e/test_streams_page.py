@@ -19,7 +19,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/streams.md"
 @pytest.mark.folder
 def test_the_pages_settings_and_commands_do_what_it_says(kit: PipelineKit) -> None:
     text = PAGE.read_text(encoding="utf-8")
-    shown, _ = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    shown, *_ = re.findall(r"^```yaml\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     kit.configured(**yaml.safe_load(shown))
     kit.simulate(1)
     (kit.settings_file.parent / "devices.csv").write_text("device,kind\nphone,mobile\n")

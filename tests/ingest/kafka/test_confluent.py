@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import Uuid
 
-from distributary.ingest.kafka.confluent import _topic
+from distributary.ingest.kafka.confluent import as_topic
 
 
 @pytest.mark.parametrize(
@@ -20,4 +20,4 @@ from distributary.ingest.kafka.confluent import _topic
 )
 def test_a_topic_id_is_spelled_as_kafka_spells_it(halves: tuple[int, int], spelled: str) -> None:
     described = SimpleNamespace(topic_id=Uuid(*halves), partitions=[])
-    assert _topic(described).uuid == spelled
+    assert as_topic(described).uuid == spelled

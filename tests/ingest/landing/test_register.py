@@ -9,7 +9,7 @@ from tests.ingest.landing.landed import register_some
 
 from distributary.errors import CheckpointMismatch, NewerFormat
 from distributary.ingest.landing import register as module
-from distributary.ingest.landing.entries import entry_path
+from distributary.ingest.landing.entries import READERS, entry_path, readers
 from distributary.ingest.landing.known import digest
 from distributary.ingest.landing.numbers import Landed
 from distributary.ingest.landing.register import Register
@@ -184,3 +184,16 @@ def test_a_register_from_an_older_copy_is_told(files: Files) -> None:
     append(one, "a")
     with pytest.raises(CheckpointMismatch, match="no number 1: it was put back from an older copy"):
         one.between(0, 2)
+
+
+def test_another_pipeline_is_refused_by_name_whoever_comes_first(files: Files) -> None:
+    opened(files).require_reader("games")
+    opened(files).require_reader("games")
+    with pytest.raises(
+        CheckpointMismatch,
+        match=r"pipeline games reads .*give more a register of its own by source\.files\.name",
+    ):
+        opened(files).require_reader("more")
+    # Who knows that they have shared it may say so.
+    files.put(READERS, readers(["games", "more"]))
+    opened(files).require_reader("more")

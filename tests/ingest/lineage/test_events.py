@@ -11,6 +11,7 @@ from openlineage.client.serde import Serde
 from distributary.ingest.derived.refresh import Refreshed
 from distributary.ingest.lineage.events import Telling
 from distributary.ingest.lineage.flow import Flow, FlowColumn, FlowEdge, FlowNode
+from distributary.ingest.origins.plans import Origin
 
 TOPIC = FlowNode("topic:events", "topic", "events", "kafka-1:9092, kafka-2:9092")
 HUB = FlowNode("pipeline:games", "pipeline", "games", "protobuf, routed by field game_name")
@@ -98,3 +99,35 @@ def test_a_derived_table_that_failed_says_so_and_writes_nothing() -> None:
     _, ended = (written(one) for one in TELLING.of_derived(done, FLOW, 10.0))
     assert (ended["eventType"], ended["outputs"]) == ("FAIL", [])
     assert ended["run"]["facets"]["errorMessage"]["message"] == "chess is not there"
+
+
+def test_which_columns_a_derived_tables_are_made_of_is_told_as_far_as_it_is_known() -> None:
+    columns = {
+        "n": (Origin("chess", "customer", "AGGREGATION"), Origin("devices", "price", "AGGREGATION")),
+        "of_nobody": (Origin("gone", "x", "IDENTITY"),),
+    }
+    done = Refreshed("gold", "added", 7, 4, {"chess": 12, "devices": 0}, columns=columns)
+    _, ended = (written(one) for one in TELLING.of_derived(done, FLOW, 10.0))
+    told = ended["outputs"][0]["facets"]["columnLineage"]["fields"]
+    assert list(told) == ["n"]
+    assert [(one["name"], one["field"]) for one in told["n"]["inputFields"]] == [
+        ("lake/chess", "customer"),
+        ("/lookup/devices.csv", "price"),
+    ]
+    assert {one["transformations"][0]["subtype"] for one in told["n"]["inputFields"]} == {"AGGREGATION"}
+
+
+def test_a_command_is_a_job_of_its_own_and_those_of_its_derived_tables_are_called_as_in_runs() -> None:
+    telling = Telling.begun("urn:distributary:test", "prod", "games", "reset")
+    found = written(telling.of_command(RunState.COMPLETE, 0.0, FLOW, ("static",), {"chess": 5, "nobody": 1}))
+    assert (found["job"]["name"], found["eventType"]) == ("games.reset", "COMPLETE")
+    assert found["job"]["facets"]["jobType"]["processingType"] == "BATCH"
+    assert names(found["inputs"]) == [("file", "/lookup/devices.csv")]
+    assert names(found["outputs"]) == [("s3://bucket", "lake/chess")]
+    assert found["outputs"][0]["outputFacets"]["outputStatistics"]["rowCount"] == 5
+    assert "columnLineage" not in found["outputs"][0]["facets"]
+    _, ended = (written(one) for one in telling.of_derived(Refreshed("gold", "made", 7), FLOW, 10.0))
+    assert ended["job"]["name"] == "games.gold"
+    assert ended["run"]["facets"]["parent"]["job"]["name"] == "games.reset"
+    failed = written(telling.of_command(RunState.FAIL, 0.0, None, (), {}, "a reason"))
+    assert failed["run"]["facets"]["errorMessage"]["message"] == "a reason"

@@ -224,6 +224,47 @@ def test_conditions_put_together_at_random_are_what_spark_makes_of_them(
         assert carried(read[text]).tried(batch).rows.tolist() == [one is True for one in theirs], text
 
 
+def random_number(dice: random.Random, depth: int) -> str:
+    """Some number, which for some rows has no value."""
+    if depth and dice.random() < 0.7:
+        left, right = (random_number(dice, depth - 1) for _ in range(2))
+        return dice.choice([f"({left} {dice.choice('+-*/%')} {right})", f"coalesce({left}, {right})", f"(case when {dice.choice(CONDITIONS)} then {left} else {right} end)",
+                            f"nullif({dice.choice('ijnm')}, {dice.choice('ijnm')})", f"(- {left})"])  # fmt: skip
+    return dice.choice(["i", "j", "n", "m", "y", "x", "f", "1", "7", "0", "2.5e0", "at.x"])
+
+
+def random_test(dice: random.Random, depth: int) -> str:
+    """Some condition of such numbers, and of those that never fail."""
+    if depth and dice.random() < 0.6:
+        left, right = (random_test(dice, depth - 1) for _ in range(2))
+        return dice.choice([f"({left} and {right})", f"({left} or {right})", f"(not {left})"])
+    if dice.random() < 0.2:
+        return f"({dice.choice(CONDITIONS)})"
+    left, right = (random_number(dice, 2) for _ in range(2))
+    return f"({left} {dice.choice(OPERATORS)} {right})"
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in range(2, 8))])
+def test_expectations_at_random_are_met_failed_or_without_a_value_as_in_spark(
+    spark: SparkSession, seed: int
+) -> None:
+    dice, batch = random.Random(seed), rows(seed, 60)
+    texts = list(dict.fromkeys(random_test(dice, 2) for _ in range(25)))
+    read = conditions_in_session(spark, [("tables[0].expect.it", text) for text in texts], each=True)
+    failing = 0
+    for text in texts:
+        met = carried(read[text]).tried(batch)
+        assert met.every == "", text
+        kept = [n for n in range(batch.num_rows) if n not in met.failed]
+        (theirs,) = by_spark(spark, batch.take(pa.array(kept, pa.int64())), [text])
+        assert [bool(met.rows[n]) for n in kept] == [one is True for one in theirs], text
+        for row in list(met.failed)[:1]:
+            failing += 1
+            with pytest.raises(PySparkException):
+                by_spark(spark, batch.slice(row, 1), [text])
+    assert failing
+
+
 def refusals() -> Iterator[tuple[str, str]]:
     yield "a rlike '(?i)a'", r"rlike has a group that begins with \(\?"
     yield "a rlike 'a++'", "gives nothing back"

@@ -28,11 +28,13 @@ def derive(
 ) -> None:
     """Make a pipeline's derived tables current; a run may go on meanwhile."""
     from distributary.ingest.derived.refresh import derive as refreshed
+    from distributary.ingest.lineage.of_commands import told_of
     from distributary.ingest.settings.model import load
 
     settings = load(file, given=given or ())
-    with session(settings) as spark:
+    with told_of(settings, "derive") as heard, session(settings) as spark:
         done = refreshed(settings, spark, table or (), whole=whole)
+        heard.derived(done)
     tell([asdict(one) for one in done], map(_line, done), as_json=as_json)
     if failed := [one.table for one in done if one.how == "failed"]:
         raise PipelineError(
@@ -49,7 +51,7 @@ def _line(one: Refreshed) -> str:
         "waits": f"waits: {one.why}",
         "failed": f"failed: {one.why}",
     }
-    late = f"; {one.why}" if one.how in ("made", "added") and one.why else ""
+    late = f"; {one.why}" if one.how in ("made", "added", "current") and one.why else ""
     units = {"kafka": "records to its topic", "files": "files"}
     sent = "".join(f"; {count:,} {units[name]}" for name, count in one.sent.items())
     return f"{one.table}: {said[one.how]}{late}{sent}"

@@ -120,9 +120,11 @@ def _gold(settings: Settings, *, as_json: bool) -> None:
     from dataclasses import asdict
 
     from distributary.ingest.derived.refresh import derive
+    from distributary.ingest.lineage.of_commands import told_of
 
-    with session(settings) as spark:
+    with told_of(settings, "reset") as heard, session(settings) as spark:
         done = derive(settings, spark, whole=True)
+        heard.derived(done)
     lines = (
         f"{one.table}: {one.how}, {one.rows or 0:,} rows" + (f": {one.why}" if one.why else "")
         for one in done

@@ -159,3 +159,76 @@ def test_files_of_a_text_are_relative_to_its_folder(tmp_path: Path) -> None:
     (tmp_path / "p").write_text("hush", encoding="utf-8")
     settings = Settings.from_yaml(TEXT.replace("PASSWORD", '"${file:p}"'), tmp_path)
     assert password_of(settings) == "hush"
+
+
+HUSH = "correct-horse-battery"
+
+
+@pytest.mark.parametrize(
+    ("misplaced", "said"),
+    [
+        ("decode: {format: SECRET}", "decode.format: no codec is called 'SAID'"),
+        ("route: {by: field, field: game_name, table: SECRET}", "route.table: "),
+        ("route: {by: SECRET}", "route.by: "),
+        ("sink: {root: SECRET://x}", "sink.root: "),
+        ("name: SECRET!", "name: "),
+        ("derive: [{table: SECRET, sql: SELECT 1, inputs: [x]}]", "derive[0]"),
+        ("policies: {evolution: SECRET}", "policies.evolution: "),
+    ],
+)
+@pytest.mark.parametrize("kind", ["${file:hush}", "${HUSH}"])
+def test_a_secret_in_another_ones_place_is_never_quoted(
+    tmp_path: Path, misplaced: str, said: str, kind: str
+) -> None:
+    (tmp_path / "hush").write_text(f"{HUSH}\n")
+    key = misplaced.partition(":")[0]
+    kept = "\n".join(line for line in TEXT.splitlines() if not line.startswith(f"{key}:"))
+    written = misplaced.replace("SECRET", json.dumps(kind)) if "SECRET" in misplaced else misplaced
+    for tail in ("://x", "!"):
+        written = written.replace(f'"{tail}', f'{tail}"')
+    file = settings_file(tmp_path, "x", f"{kept}\n{written}\n".replace("PASSWORD", '"${OTHER}"'))
+    with pytest.raises(ConfigError) as refused:
+        load(file, {"HUSH": HUSH, "OTHER": "x"})
+    assert said.replace("SAID", kind) in str(refused.value)
+    assert not [HUSH[at : at + 6] for at in range(len(HUSH) - 5) if HUSH[at : at + 6] in str(refused.value)]
+
+
+@pytest.mark.parametrize("kind", ["${file:hush}", "${HUSH}"])
+def test_what_stands_in_braces_within_a_secret_is_not_quoted_either(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "hush").write_text("a{battery}b")
+    text = TEXT.replace("route: {by: field, field: game_name}", f"route: {{field: x, table: '{kind}'}}")
+    with pytest.raises(ConfigError, match="what is in its braces stands for nothing") as refused:
+        load(settings_file(tmp_path, "x", text.replace("PASSWORD", '"${HUSH}"')), {"HUSH": "a{battery}b"})
+    assert "battery" not in str(refused.value)
+
+
+def test_a_value_that_is_no_secret_is_told_by_where_it_came_from(tmp_path: Path) -> None:
+    text = TEXT + "decode: {format: '${FORMAT:-prot}'}\n"
+    file = settings_file(tmp_path, "${PASSWORD}", text)
+    with pytest.raises(ConfigError, match="no codec is called 'prot'; there are"):
+        load(file, {"PASSWORD": "x"})
+    with pytest.raises(ConfigError, match=r"no codec is called '\$\{FORMAT:-prot\}'; there are: auto"):
+        load(file, {"PASSWORD": "x", "FORMAT": "protobuff"})
+
+
+def test_a_sinks_secrets_are_not_shown_and_come_from_outside(tmp_path: Path) -> None:
+    sink = (
+        "derive: [{table: gold, inputs: [quarantine], sql: TABLE quarantine, sink: {kafka: {topic: t, keys: [a], "
+        "kafka: {sasl.jaas.config: JAAS}}}}]\n"
+    )
+    login = f'PlainLoginModule required username="me" password="{HUSH}";'
+    text = (
+        (TEXT + sink)
+        .replace("PASSWORD", "'${HUSH}'")
+        .replace("field: game_name", "field: g, table: 's_{entity}'")
+    )
+    settings = load(
+        settings_file(tmp_path, "x", text.replace("JAAS", "'${JAAS}'")), {"HUSH": HUSH, "JAAS": login}
+    )
+    assert HUSH not in repr(settings) + json.dumps(settings.effective())
+    given = settings.derive[0].sink
+    assert given is not None
+    assert given.kafka is not None
+    assert given.kafka.kafka["sasl.jaas.config"] == login
+    with pytest.raises(ConfigError, match="secrets come from the environment"):
+        load(settings_file(tmp_path, "x", text.replace("JAAS", f"'{login}'")), {"HUSH": HUSH})
