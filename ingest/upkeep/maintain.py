@@ -281,12 +281,13 @@ class _Round:
             together = compact if state.clustering is None else cluster
             compaction = together(place, dry_run=self.wish.dry_run)
             left += [f"not compacted: {compaction.left}"] if compaction.left else []
-            left += [] if self.wish.dry_run else _summed_up(place, state.properties)
             found, not_looked_at = self._found(place, state.partitions, state.properties)
             left += not_looked_at
             if not self.wish.dry_run:
                 delete(place, found)
             gone = found
+            # Behind that: a checkpoint forgets what was taken away as soon as it may go, and some is known by that alone.
+            left += [] if self.wish.dry_run else _summed_up(place, state.properties)
         # A log that was edited is no JSON.
         except (DeltaError, OSError, ValueError) as error:
             failed = said(error)

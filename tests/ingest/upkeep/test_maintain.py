@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from tests.ingest.commit_log.logs import begun, decided
@@ -22,13 +24,13 @@ from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge.rule import memory_folder
-from distributary.ingest.parquet.data_file import file_name
+from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.progress import Advance
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.handle import options
-from distributary.ingest.tables.log import last_checkpoint
+from distributary.ingest.tables.log import append_actions, last_checkpoint, put_entry
 from distributary.ingest.upkeep import maintain as module
 from distributary.ingest.upkeep.compaction import Compaction, Size, compact
 from distributary.ingest.upkeep.maintain import Upkeep, Wish, maintain, time_there
@@ -248,6 +250,44 @@ def test_files_of_a_pipeline_whose_log_is_elsewhere_stay_and_are_told_of(
     (why,) = done.tables[-1].left
     assert why == f"files that stay though they are old: 1, as the log of {other} cannot be reached from here"
     assert name in set(root.names("ledger_batches"))
+
+
+def test_what_a_log_alone_tells_of_goes_before_the_log_is_summed_up(
+    root: Files, pipeline: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of a generation before the one that has the tables: no owner tells whose files in the ledger these are."""
+    place = root.below("ledger_batches")
+    place.put(name := file_name("fedc" * 8, 3), batch_ids(7))
+    info = place.info(name)
+    assert info is not None
+    file = DataFile("ledger_batches", name, 1, info.size, '{"numRecords": 1}')
+    assert put_entry(place, newest(place) + 1, append_actions([(file, info)], "g/batches", 3, {}))
+    for number in range(8):
+        append(root, "ledger_batches", number)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "shorten_tail", lambda *_: False)
+        maintain(pipeline)
+    ten_days_before(place)
+    done = maintain(pipeline, EIGHT_DAYS, clock=later(9))
+    assert last_checkpoint(place).version == newest(place)
+    assert done.tables[-1].left == ()
+    assert name not in set(place.names())
+
+
+def batch_ids(number: int) -> bytes:
+    memory = pa.BufferOutputStream()
+    pq.write_table(pa.table({"batch_id": [number]}), memory)
+    return memory.getvalue().to_pybytes()
+
+
+def ten_days_before(place: Files) -> None:
+    """Let what was taken away have been by then."""
+    for version in range(newest(place) + 1):
+        text = place.read(entry_path(version)).decode()
+        old = re.sub(
+            r'("deletionTimestamp":)(\d+)', lambda found: f"{found[1]}{int(found[2]) - 10 * DAY}", text
+        )
+        place.put(entry_path(version), old.encode())
 
 
 def test_a_table_that_delta_rs_cannot_open_is_left_with_the_reason(
