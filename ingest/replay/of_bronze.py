@@ -38,8 +38,10 @@ from distributary.ingest.replay.places import (
 from distributary.ingest.replay.portions import Portion
 from distributary.ingest.replay.raw_records import PLACE
 from distributary.ingest.replay.to_do import ToDo
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
 from distributary.ingest.tables.transaction import app_of_replays
+from distributary.ingest.upkeep.resolved import let_go
 from distributary.ingest.worker.report import WrittenFile
 
 OTHERS = "not_chosen"
@@ -215,15 +217,8 @@ class OfBronze(Deciding):
         if not refused:
             return {}
         run = self.attempts.run
-        done = resolved_identities(run.root, run.pipeline)
-        gone = [
-            found
-            for table, one in all_gone(run.root, run.pipeline)
-            if table == QUARANTINE_TABLE
-            for part, offsets in one.parts.items()
-            if (found := without_resolved(part, within({part[2:]: offsets}, refused), done))
-        ]
-        return within(refused, joined([self.todo.waiting.places, *gone]))
+        gone = deleted_open(run.root, run.pipeline, refused)
+        return within(refused, joined([self.todo.waiting.places, gone]))
 
     def _kept_in_quarantine(self, files: Sequence[WrittenFile], own: Places) -> list[TableFiles]:
         """A file of the rows of quarantine for these records, in the place of those that workers wrote."""
@@ -281,6 +276,20 @@ class OfBronze(Deciding):
 
 def _counted(some: Mapping[str, Places]) -> dict[str, int]:
     return {name: number for name, places in some.items() if (number := count(places))}
+
+
+def deleted_open(root: Files, pipeline: str, some: Places) -> Places:
+    """Those of some that were deleted from a pipeline's quarantine, or erased there, while they waited in it."""
+    done = resolved_identities(root, pipeline)
+    # Behind that, as upkeep keeps it before it lets go what tells of them.
+    before = joined({partition: offsets} for partition, offsets in let_go(root, pipeline))
+    gone = [
+        without_resolved(part, within({part[2:]: offsets}, some), done)
+        for table, one in all_gone(root, pipeline)
+        if table == QUARANTINE_TABLE
+        for part, offsets in one.parts.items()
+    ]
+    return without(joined(gone), before)
 
 
 def without_resolved(part: Part, places: Places, done: pa.Array) -> Places:

@@ -132,6 +132,8 @@ def open_in(root: Files, pipeline: str, offsets: Offsets) -> Waiting:
     names = dict.fromkeys([*IDENTITY, *LOOKED_AT, "pipeline"])
     columns = pa.schema([QUARANTINE_SCHEMA.field(name) for name in names])
     found = [columns.empty_table()]
+    # First, as upkeep lets go what tells of them behind them.
+    resolved = resolved_identities(root, pipeline)
     for rows in rows_of(
         root.below(QUARANTINE_TABLE), columns, partial(may_have, names=PLACE, offsets=offsets)
     ):
@@ -139,7 +141,7 @@ def open_in(root: Files, pipeline: str, offsets: Offsets) -> Waiting:
         found.append(mine.filter(_lie_in(mine, offsets)))
     whole = pa.concat_tables(found)
     if whole.num_rows:
-        whole = whole.filter(pc.invert(pc.is_in(identities(whole), resolved_identities(root, pipeline))))
+        whole = whole.filter(pc.invert(pc.is_in(identities(whole), resolved)))
     return Waiting(whole)
 
 

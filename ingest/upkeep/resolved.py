@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,28 +24,28 @@ TO_TABLE = "table"
 
 PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 
-_MOVED = "moved"
+_MOVED, _OTHERS = "moved", "others"
 
 Partition = tuple[str, int]
 
 
 def keep_moved(root: Files, pipeline: str, rows: pa.Table) -> None:
-    """Keep where those of these rows of `quarantine_resolved` are from that got a row in a table, before they go. Doing it again changes nothing.
+    """Keep where these rows of `quarantine_resolved` are from, before they go: those that got a row in a table, and the others. Doing it again changes nothing.
 
     Raises OSError, and ValueError, KeyError or TypeError where what was kept before cannot be read.
     """
-    mine = rows.filter(pc.equal(rows["outcome"], TO_TABLE))
-    if not mine.num_rows:
+    if not rows.num_rows:
         return
     before = _files(root, pipeline)
-    found: dict[Partition, BitMap64] = {}
+    to_table = pc.fill_null(pc.equal(rows["outcome"], TO_TABLE), False)
+    found = {_MOVED: _places(rows.filter(to_table)), _OTHERS: _places(rows.filter(pc.invert(to_table)))}
     for told in before.values():
-        for partition, bitmap in told.items():
-            found[partition] = found.get(partition, BitMap64()) | bitmap
-    for one in mine.group_by(list(PLACE[:2])).aggregate([(PLACE[2], "list")]).to_pylist():
-        partition = (one[PLACE[0]], one[PLACE[1]])
-        found[partition] = found.get(partition, BitMap64()) | BitMap64(one[f"{PLACE[2]}_list"])
-    value = {"format": 1, "pipeline": pipeline, _MOVED: list(_to_json(found))}
+        for name, places in found.items():
+            for partition, bitmap in told[name].items():
+                places[partition] = places.get(partition, BitMap64()) | bitmap
+    value = {"format": 1, "pipeline": pipeline} | {
+        name: list(_to_json(places)) for name, places in found.items()
+    }
     root.put_new(f"{MOVED}/{uuid.uuid4().hex}.json", json.dumps(value).encode())
     root.delete(f"{MOVED}/{name}" for name in before)
 
@@ -55,25 +56,43 @@ def moved(root: Files, pipeline: str | None) -> Iterator[tuple[Partition, npt.ND
     One may be told of twice. Raises as `keep_moved`.
     """
     for told in _files(root, pipeline).values():
-        for partition, bitmap in told.items():
-            yield partition, np.asarray(bitmap.to_array(), np.int64)
+        yield from _offsets(told[_MOVED])
 
 
-def _files(root: Files, pipeline: str | None) -> dict[str, dict[Partition, BitMap64]]:
-    found = dict[str, dict[Partition, BitMap64]]()
+def let_go(root: Files, pipeline: str) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
+    """Where the records are from of which it does not tell any more that they are open no more, whatever became of them. As `moved`."""
+    for told in _files(root, pipeline).values():
+        for places in told.values():
+            yield from _offsets(places)
+
+
+def _offsets(places: Mapping[Partition, BitMap64]) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
+    for partition, bitmap in places.items():
+        yield partition, np.asarray(bitmap.to_array(), np.int64)
+
+
+def _places(rows: pa.Table) -> dict[Partition, BitMap64]:
+    found = rows.group_by(list(PLACE[:2])).aggregate([(PLACE[2], "list")]).to_pylist()
+    return {(one[PLACE[0]], one[PLACE[1]]): BitMap64(one[f"{PLACE[2]}_list"]) for one in found}
+
+
+def _files(root: Files, pipeline: str | None) -> dict[str, dict[str, dict[Partition, BitMap64]]]:
+    found = dict[str, dict[str, dict[Partition, BitMap64]]]()
     for name in sorted(root.names(MOVED)):
         try:
             told = json.loads(root.read(f"{MOVED}/{name}"))
         except FileNotFoundError:
             continue  # brought together with others meanwhile
         if pipeline in (None, told["pipeline"]):
-            found[name] = {
-                (topic, number): BitMap64.deserialize(base64.b64decode(text))
-                for topic, number, text in told[_MOVED]
-            }
+            # Of others earlier versions kept nothing.
+            found[name] = {_MOVED: _from_json(told[_MOVED]), _OTHERS: _from_json(told.get(_OTHERS, ()))}
     return found
 
 
-def _to_json(places: dict[Partition, BitMap64]) -> Iterable[list[str | int]]:
+def _from_json(told: Iterable[Sequence[Any]]) -> dict[Partition, BitMap64]:
+    return {(topic, number): BitMap64.deserialize(base64.b64decode(text)) for topic, number, text in told}
+
+
+def _to_json(places: Mapping[Partition, BitMap64]) -> Iterable[list[str | int]]:
     for (topic, number), bitmap in places.items():
         yield [topic, number, base64.b64encode(bitmap.serialize()).decode()]

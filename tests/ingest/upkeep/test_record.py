@@ -6,6 +6,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
@@ -18,8 +19,10 @@ from distributary.ingest.columns.safe_names import (
     QUARANTINE_TABLE,
     RESOLVED_TABLE,
 )
+from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.ingest.parquet.data_file import generation_mark
-from distributary.ingest.quarantine.resolved import RESOLVED_SCHEMA
+from distributary.ingest.quarantine.resolved import DROPPED, RESOLVED_SCHEMA
+from distributary.ingest.replay.of_bronze import deleted_open
 from distributary.ingest.settings.groups import Keep
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
@@ -142,12 +145,16 @@ def assert_whole(root: Files) -> None:
 
 
 def brought_back(
-    root: Files, numbers: list[int], generation: str = GENERATION, pipeline: str = "games"
+    root: Files,
+    numbers: list[int],
+    generation: str = GENERATION,
+    pipeline: str = "games",
+    outcome: str = TO_TABLE,
 ) -> None:
     """The quarantined records of these batches have rows in a table since."""
     places = [{"kafka_topic": TOPIC, "kafka_partition": 0, "kafka_offset": 5 * one + 4} for one in numbers]
     append(root, "golf", places, ROWS)
-    told = {"generation": generation, "pipeline": pipeline, "replay": "r", "at": NOW, "outcome": TO_TABLE}
+    told = {"generation": generation, "pipeline": pipeline, "replay": "r", "at": NOW, "outcome": outcome}
     rows = [
         {**told, **place, "batch_id": one, "table": "golf"}
         for one, place in zip(numbers, places, strict=True)
@@ -174,6 +181,30 @@ def test_what_tells_of_quarantined_records_goes_with_them_and_all_adds_up(lake: 
     opened(lake.below("golf")).delete("kafka_offset = 3")
     verdict = compare(Lake(root=lake, template="{entity}", me=Me("games", frozenset({GENERATION}))))
     assert [one.kind for one in verdict.differences] == ["ledger_rows"]
+
+
+def deleted_by_hand(root: Files, numbers: list[int]) -> None:
+    """The quarantined records of these batches are gone from there."""
+    places = [[TOPIC, 0, 5 * one + 4, None, GENERATION, one] for one in numbers]
+    names = ["kafka_topic", "kafka_partition", "kafka_offset", "kafka_ts", "generation", "batch_id"]
+    rows = pa.Table.from_pylist([dict(zip(names, place, strict=True)) for place in places])
+    told = {"pipeline": "games", "id": "a", "table": QUARANTINE_TABLE, PURGED: True}
+    keep(root, "a-00000", {**told, "gone": Gone.of(rows).to_json()})
+    opened(root.below(QUARANTINE_TABLE)).delete(f"batch_id IN ({', '.join(map(str, numbers))})")
+
+
+def test_what_was_brought_back_is_not_taken_for_what_waited_once_nothing_tells_of_it(lake: Files) -> None:
+    """What bronze has of it goes to quarantine where it is refused by now: of what waited there that would be once too often."""
+    brought_back(lake, [0])
+    brought_back(lake, [1], outcome=DROPPED)
+    deleted_by_hand(lake, [0, 1, 2])
+    every = {(TOPIC, 0): np.array([4, 9, 14, 19])}
+    for _ in range(2):
+        assert {of: found.tolist() for of, found in deleted_open(lake, "games", every).items()} == {
+            (TOPIC, 0): [14]
+        }
+        keep_record(lake, mine(), MONTH, NOW_MS)
+        assert not read(lake, RESOLVED_TABLE)
 
 
 def test_upkeep_that_dies_amid_it_takes_nothing_from_what_is_known(
