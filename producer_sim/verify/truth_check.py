@@ -32,12 +32,14 @@ class Excused:
     kept_out  how many land nowhere as the settings say, by the ledger
     refused   how many went to quarantine as they do not meet an expectation, by the ledger
     purged    how many may be gone from quarantine by now, by the ledger
+    erasures  how many of those kept out were erased: corrupt ones among them, by their keys
     """
 
     gone: Mapping[str, Coverage] = field(default_factory=dict)
     kept_out: int = 0
     refused: int = 0
     purged: int = 0
+    erasures: int = 0
 
     @classmethod
     def by(cls, ledger: Iterable[Batch], gone: Mapping[str, Coverage]) -> Excused:
@@ -48,6 +50,7 @@ class Excused:
             sum(one.by_reason.get(reason, 0) for one in rows for reason in _KEPT_OUT),
             sum(one.by_reason.get(EXPECTATION, 0) for one in rows),
             sum(one.purged for one in rows),
+            sum(one.by_reason.get(ERASED, 0) for one in rows),
         )
 
     def erased(self, table: str, topic: str, found: Coverage) -> int:
@@ -194,7 +197,7 @@ def _corrupt(
             absent[record.kind].append(place)
         if tables.count(partition, place.offset):
             present[record.kind].append(place)
-    if sum(map(len, absent.values())) <= excused.purged:
+    if sum(map(len, absent.values())) <= excused.purged + excused.erasures:
         absent.clear()
     for kind, places in absent.items():
         yield Difference("corrupt_not_quarantined", kind, _examples(places, len(places)))

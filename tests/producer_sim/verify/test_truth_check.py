@@ -102,3 +102,13 @@ def test_what_is_gone_from_quarantine_for_its_age_is_not_missed(made: HandMade) 
     made.quarantine = [one for one in made.quarantine if one["batch_id"] != OF_ITS_BATCH]
     made.ledger[OF_ITS_BATCH]["rows_purged"] = len(old)
     assert verdict(made).differences == ()
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_corrupt_record_may_have_been_kept_out_by_its_key(made: HandMade, told: bool) -> None:
+    number = next(place for place, one in enumerate(made.quarantine) if one["batch_id"] == OF_ITS_BATCH)
+    made.quarantine.pop(number)
+    row = made.ledger[OF_ITS_BATCH]
+    row.update({"rows_quarantined": row["rows_quarantined"] - 1, "rows_dropped": row["rows_dropped"] + 1})
+    row["rows_by_reason"] = json.dumps({"erased" if told else "tombstone": 1})
+    assert kinds(verdict(made)) == (set() if told else {"corrupt_not_quarantined"})
