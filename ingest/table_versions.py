@@ -207,7 +207,8 @@ def _as_of(
         # A shared table has batches of others in between; an entity's has one owner after the other.
         if number is None and app.endswith(_EVENTS) and any(one.endswith(_EVENTS) for one in told):
             return TableVersion(table, place.url, version, None, waits)
-        before_later = before_later if number is None else version - 1
+        if number is not None:
+            before_later, replayed = version - 1, False
         replayed = replayed or any(map(is_of_replay, told))
     # All its rows came back from quarantine, or from bronze: no batch's number is theirs, and so none is later.
     filled = replayed and app.endswith(_EVENTS)

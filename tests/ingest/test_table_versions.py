@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,8 +16,9 @@ from tests.ingest.queries import GOLF, QUEST
 from distributary.errors import PipelineError
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.derived.there import versions_now
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.storage.opening import files_at
-from distributary.ingest.table_versions import versions_at
+from distributary.ingest.table_versions import _as_of, versions_at
 
 
 def garbled_end(table: Path) -> Callable[[], object]:
@@ -62,3 +64,25 @@ def test_a_ledger_that_nobody_can_open_is_named_with_what_to_do(tmp_path: Path, 
     with pytest.raises(PipelineError, match=f"{BATCHES_TABLE} cannot be read .*restore it from a copy"):
         versions_at(settings(tmp_path))
     put_right()
+
+
+@pytest.mark.parametrize(
+    ("commits", "wanted"),
+    [
+        ([], None),
+        ([("replay", 1000)], 1),
+        ([("replay", 1000), ("events", 5)], 1),
+        ([("events", 5), ("replay", 1000)], None),
+        ([("events", 3), ("replay", 1000), ("events", 5)], 1),
+    ],
+)
+def test_a_table_that_replays_alone_had_filled_by_then_has_a_version(
+    tmp_path: Path, commits: list[tuple[str, int]], wanted: int | None
+) -> None:
+    place = files_at(tmp_path).below(GOLF)
+    place.put(entry_path(0), b'{"commitInfo": {}}')
+    for version, (role, number) in enumerate(commits, 1):
+        told = {"txn": {"appId": f"g/{role}", "version": number}}
+        place.put(entry_path(version), json.dumps(told).encode())
+    found = _as_of(files_at(tmp_path), "g", 3, {}, GOLF)
+    assert (None if found is None else found.version) == wanted
