@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -137,7 +138,8 @@ def next_number(checkpoint: Files) -> int:
     had = numbered(checkpoint, _NUMBERS, _SUFFIX)
     number = max(max(had, default=0) + 1, int(time.time() * 1000))
     path = f"{_NUMBERS}/{number}{_SUFFIX}"
-    if not checkpoint.put_new(path, b"{}"):
+    # One of its own, as of two that are the same nobody is told that another was first.
+    if not checkpoint.put_new(path, json.dumps({"by": uuid.uuid4().hex}).encode()):
         raise AnswerLost(f"{checkpoint.url}/{path} is there already, by another program; say it again")
     checkpoint.delete(f"{_NUMBERS}/{one}{_SUFFIX}" for one in had)
     return number

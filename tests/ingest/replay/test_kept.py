@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from distributary.errors import CheckpointMismatch, PolicyStopped
+from distributary.errors import AnswerLost, CheckpointMismatch, PolicyStopped
 from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.replay import kept
 from distributary.ingest.replay.kept import (
     FORMAT,
     LEAVING,
@@ -90,6 +91,15 @@ def test_each_gets_a_higher_number_whatever_the_clock_says_and_one_file_tells_it
         found.append(next_number(files))
     assert found == [int(now * 1000), int(now * 1000) + 1, int(now * 1000) + 2, int(now * 1000) + 60_000]
     assert list(files.names("replay-numbers")) == [f"{found[-1]}.json"]
+
+
+def test_two_that_look_at_once_get_no_number_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = files_at(tmp_path)
+    monkeypatch.setattr(time, "time", lambda: 1_800_000_000.0)
+    monkeypatch.setattr(kept, "numbered", lambda *_: [])
+    next_number(files)
+    with pytest.raises(AnswerLost, match="by another program"):
+        next_number(files)
 
 
 def test_of_those_that_are_done_no_file_stays_and_none_is_begun_again_amid_that(
