@@ -277,7 +277,7 @@ def test_what_a_log_alone_tells_of_goes_before_the_log_is_summed_up(
 def batch_ids(number: int) -> bytes:
     memory = pa.BufferOutputStream()
     pq.write_table(pa.table({"batch_id": [number]}), memory)
-    return memory.getvalue().to_pybytes()
+    return bytes(memory.getvalue().to_pybytes())
 
 
 def ten_days_before(place: Files) -> None:
