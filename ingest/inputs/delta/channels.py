@@ -251,6 +251,7 @@ class TableRecords(ByRanges):
 
     def _reached(self, topic: str, begin: int, end: int, most: int) -> int:
         log, rows, at, last = self.tables.logs[topic], 0, begin, ((end - 1) >> VERSION_BITS) + 1
+        log.forget(begin >> VERSION_BITS)
         while at < end:
             version = at >> VERSION_BITS
             if not (version - (begin >> VERSION_BITS)) % READ_AHEAD:
