@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Schema, write_deltalake
 from tests.ingest.storage.relay import relayed
 from tests.ingest.storage.stores import Store
 
@@ -193,6 +193,18 @@ def test_a_table_is_opened_only_where_its_columns_may_be_others(
     count.clear()
     assert len({opened.topic_ids()["t"] for _ in range(3)}) == 1
     assert len(count) == 1
+
+
+def test_a_table_that_is_replaced_in_its_log_is_another_one(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    make(place, 1)
+    opened = tables(place)
+    first = opened.topic_ids()
+    make(place, 1)
+    assert opened.topic_ids() == first
+    columns = Schema.from_arrow(pa.schema([("b", pa.string())]))
+    DeltaTable.create(str(place), schema=columns, mode="overwrite")
+    assert opened.topic_ids() == {"t": DeltaTable(str(place)).metadata().id} != first
 
 
 def test_a_log_that_is_another_one_by_now_is_told_from_its_beginning(tmp_path: Path) -> None:
