@@ -139,8 +139,15 @@ class _Sending:
             before = None if anew else self._before(mark, now.input)
             sent = to_kafka.send(producer, topic.name, _pairs(self._records(now, before, whole=whole)))
         failpoints.reach(failpoints.AFTER_SENDING, now.input.version)
-        marks.put_behind(number, Mark.of(self._digest(), now.input, uuid))
+        marks.put_behind(number, Mark.of(self._digest(), now.input, self._known(mark, uuid)))
         return sent, f"topic {topic.name} was made anew since, so that all rows are sent" if anew else ""
+
+    def _known(self, mark: Mark | None, uuid: str) -> str:
+        """By what the topic is told from another one from now on: where nobody answered, by what it was before."""
+        if uuid == to_kafka.GONE:
+            # It is there, or nothing could have been sent: not every broker had heard of it.
+            return ""
+        return uuid or (mark.topic if mark is not None and mark.sink == self._digest() else "")
 
     def _has(self, mark: Mark | None, table: Input, uuid: str) -> bool:
         return mark is not None and mark.has(self._digest(), table) and mark.is_of(uuid)

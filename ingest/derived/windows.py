@@ -12,6 +12,7 @@ from functools import reduce
 from operator import and_
 
 from pyspark.sql import Column, DataFrame, GroupedData, SparkSession
+from pyspark.sql import Window as Over
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
@@ -35,6 +36,7 @@ _MICROS = 1_000_000
 # Columns that are none of anybody's.
 _TIME, _GROUP, _OVER = "__distributary_time", "__distributary_group", "__distributary_over"
 _FIRST, _LAST = "__distributary_first", "__distributary_last"
+_NUMBER, _SESSION = "__distributary_number", "__distributary_session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +217,13 @@ class Turn:
 
     def _pieces(self, window: Window, rows: DataFrame) -> GroupedData:
         """Rows by the piece of time and the group that they are in."""
-        moment = sql.timestamp_micros(sql.col(_TIME))
-        if window.gap_seconds is None:
-            piece = sql.window(moment, f"{window.seconds} seconds", f"{window.slide} seconds")
+        groups = _named(dict(map(group_of, self.rule.by)))
+        if window.gap_seconds is not None:
+            rows, piece = _in_sessions(rows, groups, window.gap_seconds * _MICROS), sql.col(_SESSION)
         else:
-            piece = sql.session_window(moment, f"{window.gap_seconds} seconds")
-        return rows.groupBy(piece.alias(_TIME), *_named(dict(map(group_of, self.rule.by))))
+            moment = sql.timestamp_micros(sql.col(_TIME))
+            piece = sql.window(moment, f"{window.seconds} seconds", f"{window.slide} seconds")
+        return rows.groupBy(piece.alias(_TIME), *groups)
 
     def _this(self, span: Between) -> DataFrame:
         rows = self.inputs.this.rows(self.inputs.spark, span.of(self.mark.time))
@@ -255,6 +258,22 @@ def shaped(rows: DataFrame, rule: Stream, lookups: Mapping[str, Source], spark: 
 def plain(rows: DataFrame, rule: Stream) -> DataFrame:
     """Rows with the columns that the settings say."""
     return rows.select(*_named(rule.columns))
+
+
+def _in_sessions(rows: DataFrame, groups: Sequence[Column], gap: int) -> DataFrame:
+    """Rows, each with the session of its group that it is in.
+
+    As Spark's `session_window` has them, which makes sessions of the rows of each single value where several aggregates are of distinct ones.
+    """
+    time, of_group = sql.col(_TIME), Over.partitionBy(*groups)
+    in_order = of_group.orderBy(_TIME)
+    begins = sql.when(time - sql.lag(_TIME).over(in_order) > gap, 1).otherwise(0)
+    # Of rows of one time each counts all of them, so that they are in the same one.
+    numbered = rows.withColumn(_NUMBER, begins).withColumn(_NUMBER, sql.sum(_NUMBER).over(in_order))
+    of_session = Over.partitionBy(*groups, _NUMBER)
+    start, end = sql.min(_TIME).over(of_session), sql.max(_TIME).over(of_session) + gap
+    bounds = (sql.timestamp_micros(at).alias(part) for part, at in (("start", start), ("end", end)))
+    return numbered.withColumn(_SESSION, sql.struct(*bounds))
 
 
 def _end() -> Column:

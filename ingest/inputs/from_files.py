@@ -125,7 +125,7 @@ class LandingFolder(OneTopic):
         # Before which this run has nothing to move any more of what it read itself.
         self._moved: int | None = None
         self._archive: Files | None = None
-        # What the files of these numbers bring together, as it was told last.
+        # What the files of these numbers bring together, as it was told last of a batch.
         self._told: tuple[range, str] | None = None
 
     def close(self) -> None:
@@ -187,9 +187,11 @@ class LandingFolder(OneTopic):
             return None
         end = number_of((self.end_offsets() if ends is None else ends).get(self.topic, {}).get(0, 0))
         numbers = range(self._begun if ends is not None else max(0, end - LOOKED_INTO), end)
+        if ends is None:
+            # What cannot be read now may be by the time that its batch comes.
+            return container.merged(self._schemas(numbers, schema_if_readable))
         if self._told is None or self._told[0] != numbers:
-            of = schema_of if ends is not None else schema_if_readable
-            self._told = numbers, container.merged(self._schemas(numbers, of))
+            self._told = numbers, container.merged(self._schemas(numbers, schema_of))
         return self._told[1]
 
     def schemas(self) -> SchemaRegistry | None:
@@ -314,10 +316,18 @@ class LandingFolder(OneTopic):
         return any(one.number > waits[0].number and one.number not in none for one in files)
 
     def _changed(self, files: Sequence[Landed]) -> list[Landed]:
-        """Those that are not as they were registered."""
+        """Those that are not as they were registered, as far as they may be asked about."""
         with ThreadPoolExecutor(_THREADS_IN_STORES if self._folder.remote else 1) as pool:
-            infos = list(pool.map(lambda file: self._folder.info(file.path), files))
-        return [file for file, info in zip(files, infos, strict=True) if not is_as_registered(file, info)]
+            changed = list(pool.map(self._has_changed, files))
+        return [file for file, is_other in zip(files, changed, strict=True) if is_other]
+
+    def _has_changed(self, file: Landed) -> bool:
+        try:
+            return not is_as_registered(file, self._folder.info(file.path))
+        except PermissionError as error:
+            # Who may not read one is not told of it either, in most stores: it is tried with those that cannot be read.
+            self._looking.refused.add(file.path, error)
+            return False
 
     def _sample(self, end: int, count: int) -> Iterator[Landed]:
         """The newest files, as many as there are to be records, yet few bytes."""

@@ -198,10 +198,18 @@ class Looking:
     def _unread(self, file: Landed, number: int, *, is_same: bool) -> Landed:
         """One that was not read yet is read from where it is now, as it is now; a copy of it is not needed as long as it is there."""
         (earlier,) = self.register.between(number, number + 1)
-        if is_same and is_as_registered(earlier, self.folder.info(earlier.path)):
+        if is_same and self._is_still(earlier):
             return replace(file, number=number, kind="same")
         # What is only told of, as it was rewritten, is not read by being written once more.
         return replace(file, kind=earlier.kind, instead_of=number)
+
+    def _is_still(self, earlier: Landed) -> bool:
+        try:
+            return is_as_registered(earlier, self.folder.info(earlier.path))
+        except PermissionError as error:
+            # It waits, as others do that cannot be read, and its copies with it.
+            self.refused.add(earlier.path, error)
+            return True
 
     def _identities(self, infos: Sequence[Info]) -> dict[str, str]:
         """What each file is known by; none of those that went away meanwhile, or cannot be read."""

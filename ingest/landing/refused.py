@@ -35,14 +35,14 @@ class Refused:
         except (FileNotFoundError, ConnectionError):
             raise
         except OSError as error:
-            self._add(path, error)
+            self.add(path, error)
             return None
         self.paths.discard(path)
         return used
 
     def pass_by(self, error: PermissionError) -> None:
         """Take note of a folder that may not be looked into."""
-        self._add(str(error.filename or "a folder"), error)
+        self.add(str(error.filename or "a folder"), error)
 
     def tell(self) -> None:
         """Tell of what nobody was told of yet."""
@@ -55,7 +55,8 @@ class Refused:
             )
         self._untold = []
 
-    def _add(self, path: str, error: OSError) -> None:
+    def add(self, path: str, error: OSError) -> None:
+        """Take note of what cannot be read, or not even be asked about."""
         self.met.append(error)
         if path not in self.paths:
             self._untold.append(f"{path} ({error})")

@@ -52,8 +52,8 @@ class Tables:
         self._waits = waits or Waits()
         # Of each table the columns as they were asked for last, and as of which version.
         self._layouts: dict[str, tuple[int, pa.Schema]] = {}
-        # Of each table its id, and by which entry of its log that is known.
-        self._ids: dict[str, tuple[str, int, str]] = {}
+        # Of each table its id, by which entry of its log that is known, and up to which one.
+        self._ids: dict[str, tuple[str, int, str, int]] = {}
 
     def close(self) -> None:
         """There is nothing to let go of."""
@@ -74,9 +74,12 @@ class Tables:
 
     def _id_of(self, topic: str, place: Files) -> str:
         if topic in self._ids:
-            # A table that was made anew has another entry there: it is not opened for each batch.
-            known, version, tag = self._ids[topic]
-            if entry_tag(place, version) == tag:
+            # A table that was made anew has another entry there, and one that is replaced in its log says anew what its columns are: it is not
+            # opened for each batch.
+            known, version, tag, upto = self._ids[topic]
+            newest = self.logs[topic].behind_newest() - 1
+            if entry_tag(place, version) == tag and self._are_still(self.logs[topic], upto, newest):
+                self._ids[topic] = known, version, tag, newest
                 return known
         if not is_there(place):
             raise SetupError(
@@ -85,7 +88,7 @@ class Tables:
         handle = _handle(place)
         found, version = str(handle.metadata().id), handle.version()
         if (tag_now := entry_tag(place, version)) is not None:
-            self._ids[topic] = found, version, tag_now
+            self._ids[topic] = found, version, tag_now, version
         return found
 
     def _answer(self, ask: Callable[[], T]) -> T:
@@ -251,6 +254,7 @@ class TableRecords(ByRanges):
 
     def _reached(self, topic: str, begin: int, end: int, most: int) -> int:
         log, rows, at, last = self.tables.logs[topic], 0, begin, ((end - 1) >> VERSION_BITS) + 1
+        log.forget(begin >> VERSION_BITS)
         while at < end:
             version = at >> VERSION_BITS
             if not (version - (begin >> VERSION_BITS)) % READ_AHEAD:

@@ -39,6 +39,9 @@ _ACTIONS_KEPT = 50_000
 READ_AHEAD = 64
 """How many entries are read together, where each waits for another machine."""
 
+# Of versions that are read by now, so many are remembered before they are let go of together.
+_READ_KEPT = 1_000
+
 # Entries that are looked at before the one that halving comes to.
 _LOOKED_BACK = 64
 
@@ -161,9 +164,9 @@ class TableLog:
 
     def rows(self, first: int, behind: int) -> int:
         """How many rows these versions bring, of which each is read once."""
-        versions = range(first, behind)
-        self._at_once(self._count, [version for version in versions if version not in self._rows])
-        return sum(self._rows[version] for version in versions)
+        known = {version: self._rows.get(version) for version in range(first, behind)}
+        missing = [version for version, count in known.items() if count is None]
+        return sum(filter(None, known.values())) + sum(self._at_once(self._count, missing))
 
     def has_columns_of_its_own(self, version: int) -> bool:
         """Whether a version says anew what the table's columns are, so that files of before may have others."""
@@ -174,9 +177,20 @@ class TableLog:
         parts = (versions[at : at + READ_AHEAD] for at in range(0, len(versions), READ_AHEAD))
         return [one for part in parts for one in at_once(self.place, work, part)]
 
-    def _count(self, version: int) -> None:
+    def forget(self, before: int) -> None:
+        """Let go of what is known of versions that are read: a run may go on for years. Who asks for them has them read again."""
+        if sum(version < before for version in list(self._briefs)) < _READ_KEPT:
+            return
+        for known in (self._rows, self._briefs):
+            for version in list(known):
+                if version < before:
+                    known.pop(version, None)
+
+    def _count(self, version: int) -> int:
         told = self._told(version, self._entry(version))
-        self._rows[version] = sum(_rows(self.place, name, after or action) for name, action, _, after in told)
+        count = sum(_rows(self.place, name, after or action) for name, action, _, after in told)
+        self._rows[version] = count
+        return count
 
     def _files(self, version: int) -> list[RowsFile]:
         actions, millis = self._entry(version), self.millis(version)
@@ -194,16 +208,21 @@ class TableLog:
         return found
 
     def _brief(self, version: int) -> _Brief:
-        if version not in self._briefs:
-            self._entry(version)
-        return self._briefs[version]
+        if (known := self._briefs.get(version)) is not None:
+            return known
+        return self._noted(version, self._entry(version))
+
+    def _noted(self, version: int, actions: tuple[Action, ...]) -> _Brief:
+        has_columns = any("metaData" in action for action in actions)
+        brief = _Brief(self._committed(version, actions), has_columns, _takes_away(actions))
+        self._briefs[version] = brief
+        return brief
 
     def _entry(self, version: int) -> tuple[Action, ...]:
         if (known := self._entries.get(version)) is not None:
             return known
         found = _entry_of(self.place, version)
-        has_columns = any("metaData" in action for action in found)
-        self._briefs[version] = _Brief(self._committed(version, found), has_columns, _takes_away(found))
+        self._noted(version, found)
         # Several threads may be here; what one of them forgets too much is read again.
         self._held += len(found)
         if self._held > _ACTIONS_KEPT:

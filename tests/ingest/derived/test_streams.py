@@ -224,6 +224,18 @@ def test_a_session_is_there_once_nothing_came_for_so_long_and_stays_as_it_was(be
     assert bench.derive(SESSIONS).how == "current"
 
 
+@pytest.mark.parametrize(
+    "cars", ["count(DISTINCT car)", "count(DISTINCT car) FILTER (WHERE car > 0)", "size(collect_set(car))"]
+)
+def test_values_are_counted_once_in_a_session_whatever_else_is_counted(bench: Bench, cars: str) -> None:
+    columns = {"n": "count(*)", "cars": cars, "cities": "count(DISTINCT city)"}
+    # One car twice, with more between than makes a session of its own rows.
+    bench.put(seen(1), seen(4, 2), seen(8), seen(8, 3), seen(90))
+    bench.derive(with_(SESSIONS, columns=columns))
+    (found,) = bench.rows()
+    assert (found["n"], found["cars"], found["cities"]) == (4, 3, 1)
+
+
 def test_a_row_between_a_session_that_is_over_and_one_that_is_not_does_not_bind_them(bench: Bench) -> None:
     bench.put(seen(1), seen(8), seen(2, 1, "Bonn"), seen(6, 1, "Bonn"), seen(9, 1, "Bonn"))
     bench.derive(SESSIONS)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from tests.ingest.storage.relay import Relay, relayed
 from tests.ingest.storage.stores import Store
 
 from distributary.ingest.inputs.from_files import FilesGone, LandingFolder
 from distributary.ingest.inputs.waits import Waits
+from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.landing.numbers import first_offset
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.contract import Files
@@ -148,6 +153,55 @@ def test_what_a_run_before_failed_at_is_looked_at_by_the_first_batch(
     found = landing(root, identity="etag")
     monkeypatch.setattr(PosixFiles, "reader", reader)
     assert batch(found) == []
+
+
+def test_a_registered_file_that_may_not_even_be_asked_about_keeps_no_other_from_being_read(
+    root: PosixFiles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As in stores, which answer 403 to HEAD and GET alike, and below a folder that was shut."""
+    for name in "abc":
+        root.put(f"landing/{name}", name.encode())
+        os.utime(f"{root.url}/landing/{name}", (1000, 1000 + ord(name)))
+    found, shut = landing(root, identity="etag"), {"b"}
+
+    def refusing(asked: Any) -> Any:
+        def ask(self: PosixFiles, path: str, *more: Any) -> Any:
+            if path in shut:
+                raise PermissionError(13, "Permission denied", path)
+            return asked(self, path, *more)
+
+        return ask
+
+    for name in ("info", "reader"):
+        monkeypatch.setattr(PosixFiles, name, refusing(getattr(PosixFiles, name)))
+    assert batch(found) == ["a", "c"]
+    assert "1 files or folders cannot be read" in caplog.text
+    shut.clear()
+    assert batch(found, 3) == ["b"]
+
+
+def test_the_columns_of_a_file_that_can_be_read_again_come_with_its_batch(
+    root: PosixFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "ab":
+        content = io.BytesIO()
+        pq.write_table(pa.table({name: [1]}), content)
+        root.put(f"landing/{name}", content.getvalue())
+    found, opened = landing(root, identity="etag", format="parquet"), PosixFiles.reader
+
+    def reader(self: PosixFiles, path: str, size: int) -> Any:
+        if path == "b":
+            raise PermissionError(13, "Permission denied", path)
+        return opened(self, path, size)
+
+    def names(ends: Positions | None = None) -> list[str]:
+        return sorted(one["name"] for one in json.loads(found.columns(ends) or "{}")["fields"])
+
+    with monkeypatch.context() as shut:
+        shut.setattr(PosixFiles, "reader", reader)
+        assert names() == ["a"]
+    assert sorted(batch(found)) == ["a", "b"]
+    assert names({found.topic: {0: first_offset(2)}}) == ["a", "b"]
 
 
 @pytest.fixture

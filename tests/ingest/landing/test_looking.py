@@ -265,6 +265,26 @@ def test_a_file_that_may_not_be_read_is_told_once_and_keeps_no_other_from_being_
     assert paths(look) == ["b", "a"]
 
 
+def test_a_copy_waits_with_the_file_that_it_is_a_copy_of_where_that_may_not_even_be_asked_about(
+    folder: PosixFiles, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(folder, {"a": b"1"})
+    look, asked = looking(folder), PosixFiles.info
+    look.look(0)
+    put(folder, {"b": b"1", "c": b"2"})
+
+    def info(self: PosixFiles, path: str) -> Any:
+        if path == "a":
+            raise PermissionError(13, "Permission denied", path)
+        return asked(self, path)
+
+    monkeypatch.setattr(PosixFiles, "info", info)
+    for _ in range(2):
+        look.look(0)
+    assert paths(look) == ["a", "c"]
+    assert "1 files or folders cannot be read" in caplog.text
+
+
 def test_where_nothing_can_be_read_that_is_an_error(folder: PosixFiles, shut: set[str]) -> None:
     put(folder, {"a": b"1", "b": b"2"})
     shut.update("ab")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Schema, write_deltalake
 from tests.ingest.storage.relay import relayed
 from tests.ingest.storage.stores import Store
 
@@ -111,6 +111,21 @@ def test_each_entry_of_a_long_backlog_is_counted_once(
     assert asked == dict.fromkeys(range(12), 1)
 
 
+def test_of_versions_that_are_read_no_more_is_remembered_than_of_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(12):
+        make(tmp_path / "t", 2)
+    monkeypatch.setattr(module, "_READ_KEPT", 3)
+    opened = tables(tmp_path / "t")
+    records, log = reader(opened), opened.logs["t"]
+    for version in range(12):
+        assert opened.lag(at(version)) == {"t": {0: 2 * (12 - version)}}
+        assert records.next_range(at(version), at(12), 2) == {"t": {0: (version << 32, (version + 1) << 32)}}
+    assert (len(log._briefs), len(log._rows)) == (3, 3)
+    assert opened.lag(at(0)) == {"t": {0: 24}}, "which is asked for again"
+
+
 def test_what_was_appended_before_rows_were_deleted_is_read_before_that_is_told(tmp_path: Path) -> None:
     place = tmp_path / "t"
     make(place, 1)
@@ -178,6 +193,18 @@ def test_a_table_is_opened_only_where_its_columns_may_be_others(
     count.clear()
     assert len({opened.topic_ids()["t"] for _ in range(3)}) == 1
     assert len(count) == 1
+
+
+def test_a_table_that_is_replaced_in_its_log_is_another_one(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    make(place, 1)
+    opened = tables(place)
+    first = opened.topic_ids()
+    make(place, 1)
+    assert opened.topic_ids() == first
+    columns = Schema.from_arrow(pa.schema([("b", pa.string())]))
+    DeltaTable.create(str(place), schema=columns, mode="overwrite")
+    assert opened.topic_ids() == {"t": DeltaTable(str(place)).metadata().id} != first
 
 
 def test_a_log_that_is_another_one_by_now_is_told_from_its_beginning(tmp_path: Path) -> None:
