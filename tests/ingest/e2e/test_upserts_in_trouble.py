@@ -156,6 +156,7 @@ def test_a_run_that_merges_and_wakes_after_another_took_its_tables_stops_by_name
         expected = newest(kit, by_time, has_key_and_time)
         assert held(kit) == {key: kept.position for key, kept in expected.items()}
         versions, told = kit.versions(), counted(kit)
+        assert kit.unnamed_files() == set()
         os.kill(zombie.pid, signal.SIGCONT)
         _, said = zombie.communicate(timeout=PATIENCE_SECONDS)
     assert zombie.returncode == 1, said
@@ -170,4 +171,6 @@ def test_a_run_that_merges_and_wakes_after_another_took_its_tables_stops_by_name
     assert held(kit) == {key: kept.position for key, kept in expected.items()}
     found = verify(kit.settings).differences
     assert not found, "\n".join(map(str, found))
-    assert kit.unnamed_files() == set()
+    if taken == "over":
+        # Where its log is shut for good nobody but upkeep looks for what it wrote for a batch that it could not decide.
+        assert kit.unnamed_files() == set()
