@@ -74,11 +74,13 @@ class Looking:
         """
         checkpoint = one.checkpoint
         generation = None if checkpoint is None else read_generation(checkpoint)
-        last = None if checkpoint is None else _last(checkpoint)
-        if checkpoint is None or generation is None or last is None:
+        so_far = None if checkpoint is None else checkpoint.log.state().so_far
+        if checkpoint is None or generation is None or so_far is None:
+            return
+        if (last := _last(checkpoint, so_far)) is None:
             return
         finisher, log = self._reaching.finisher(checkpoint, generation), checkpoint.log
-        asked = {*RESERVED_TABLES, *one.tables} - {BATCHES_TABLE} - parked_in(checkpoint).keys()
+        asked = {*RESERVED_TABLES, *one.tables} - {BATCHES_TABLE} - so_far.parked.keys()
         memories = with_memories(asked).intersection(self._reaching.tables.root.folders())
         # Behind the log: all before its newest batch was in them then.
         newest, given = finisher.newest(generation, sorted(asked | memories)), finisher.given(log)
@@ -124,8 +126,7 @@ def _newest(
         ) from error
 
 
-def _last(checkpoint: Checkpoint) -> Batch | None:
-    so_far = checkpoint.log.state().so_far
+def _last(checkpoint: Checkpoint, so_far: Standing | None) -> Batch | None:
     return None if so_far is None or so_far.last is None else checkpoint.log.newest_batch(so_far.last)
 
 
@@ -133,7 +134,7 @@ def _lack_batches(
     finisher: Finisher, checkpoint: Checkpoint, so_far: Standing | None, reached: Newest
 ) -> bool:
     """Whether tables lack a batch that a log says was in all of them: behind its end what they had would be missing."""
-    last = None if so_far is None or so_far.last is None else checkpoint.log.newest_batch(so_far.last)
+    last = _last(checkpoint, so_far)
     if last is None or not finisher.is_behind(last, reached[BATCHES_TABLE]):
         return False
     # The ledger alone may have been dropped.

@@ -56,7 +56,7 @@ class Catalogue:
 
     def of_run(self, state: State, why: str = "") -> None:
         """The run began, goes on or ended."""
-        at, told = time.time(), _states()[state]
+        at, told = time.time(), _as_told(state)
 
         def made() -> Iterable[RunEvent]:
             # What a run that failed wrote it told before; why it failed may keep its tables from being looked at.
@@ -69,7 +69,7 @@ class Catalogue:
         self, state: State, read: Sequence[str], rows: Mapping[str, int] | None = None, why: str = ""
     ) -> None:
         """A command began or ended, which reads what is of these kinds, and has put so many rows into tables, by their folders."""
-        at, told = time.time(), _states()[state]
+        at, told = time.time(), _as_told(state)
 
         def made() -> Iterable[RunEvent]:
             flow = None if why else self._flow()
@@ -104,12 +104,7 @@ def why_of(error: BaseException, kafka: Mapping[str, str]) -> str:
         return type(error).__name__
 
 
-def _states() -> Mapping[State, RunState]:
+def _as_told(state: State) -> RunState:
     from openlineage.client.event_v2 import RunState  # noqa: PLC0415 its package is an extra
 
-    return {
-        "START": RunState.START,
-        "RUNNING": RunState.RUNNING,
-        "COMPLETE": RunState.COMPLETE,
-        "FAIL": RunState.FAIL,
-    }
+    return RunState[state]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from pyspark.sql import DataFrame
@@ -160,7 +160,7 @@ class _Known:
         return [_number(one.node) for one in found]
 
     def _origins(self, trees: Iterable[_Tree]) -> _Origins:
-        found = dict[tuple[str, str], Origin]()
+        found = list[Origin]()
         for tree in trees:
             how: How = "IDENTITY" if tree.kind == "AttributeReference" else "TRANSFORMATION"
             if any(part.kind == "AggregateExpression" for part in tree.parts()):
@@ -173,12 +173,8 @@ class _Known:
                 of = self.of.get(_number(part.node))
                 if of is None:
                     return None
-                for one in of:
-                    most = max(one.how, how, key=_RANK.__getitem__)
-                    before = found.get((one.table, one.column))
-                    if before is None or _RANK[before.how] < _RANK[most]:
-                        found[one.table, one.column] = Origin(one.table, one.column, most)
-        return frozenset(found.values())
+                found += (replace(one, how=max(one.how, how, key=_RANK.__getitem__)) for one in of)
+        return _strongest(found)
 
     def _united(self, below: Sequence[list[int] | None]) -> list[int] | None:
         alike = [one for one in below if one is not None]
@@ -208,15 +204,18 @@ def _both(left: list[int] | None, right: list[int] | None) -> list[int] | None:
 
 
 def _together(several: Iterable[_Origins]) -> _Origins:
-    found = dict[tuple[str, str], Origin]()
-    for origins_ in several:
-        if origins_ is None:
+    found = list[Origin]()
+    for one in several:
+        if one is None:
             return None
-        for one in origins_:
-            before = found.get((one.table, one.column))
-            if before is None or _RANK[before.how] < _RANK[one.how]:
-                found[one.table, one.column] = one
-    return frozenset(found.values())
+        found += one
+    return _strongest(found)
+
+
+def _strongest(several: Iterable[Origin]) -> frozenset[Origin]:
+    """Each column once, as it is that is most made of."""
+    weakest_first = sorted(several, key=lambda one: _RANK[one.how])
+    return frozenset({(one.table, one.column): one for one in weakest_first}.values())
 
 
 def _joined(_: _Known, node: _Node, below: _Below) -> list[int] | None:

@@ -27,19 +27,22 @@ class WithNext:
 
     def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
         """The schema of this version. Raises SchemaNotFound."""
-        return self._next if ref == self._next.id else self.kept.by_ref(ref, subject)
+        own = self._next
+        return own if ref == own.id else self.kept.by_ref(ref, subject)
 
     def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> Mapping[SchemaRef, Answer]:
         """What each of these versions came to."""
-        wanted = list(refs)
-        found = dict(self.kept.by_refs([ref for ref in wanted if ref != self._next.id], subject))
-        return {**found, **({self._next.id: self._next} if self._next.id in wanted else {})}
+        wanted, own = list(refs), self._next
+        found = dict(self.kept.by_refs([ref for ref in wanted if ref != own.id], subject))
+        return {**found, **({own.id: own} if own.id in wanted else {})}
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """Those that are kept, and the next. Raises SchemaNotFound for any other subject."""
         if subject != self.subject:
             return self.kept.versions(subject, deleted)
-        return [*self._kept_versions(), SubjectVersion(subject, self._next.id, self._next.id)]
+        kept = self._kept_versions()
+        own = self._behind(kept)
+        return [*kept, SubjectVersion(subject, own.id, own.id)]
 
     def register(
         self, subject: str, text: str, schema_type: SchemaType, references: Sequence[Reference] = ()
@@ -49,7 +52,10 @@ class WithNext:
 
     @property
     def _next(self) -> Schema:
-        newest = max((version.version for version in self._kept_versions()), default=0)
+        return self._behind(self._kept_versions())
+
+    def _behind(self, kept: Sequence[SubjectVersion]) -> Schema:
+        newest = max((version.version for version in kept), default=0)
         return Schema(newest + 1, "STRUCT", self.text)
 
     def _kept_versions(self) -> Sequence[SubjectVersion]:
