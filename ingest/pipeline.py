@@ -56,6 +56,7 @@ from distributary.ingest.commit_log.owners import Owners
 from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.evolution.rules import RunRules
 from distributary.ingest.handover.heritage import Heritage
+from distributary.ingest.handover.reaching import Reaching
 from distributary.ingest.kafka.offsets import Offsets, Positions, highest
 from distributary.ingest.kafka.offsets import ends as ends_of
 from distributary.ingest.kafka.records import record_headers
@@ -284,7 +285,7 @@ def open_pipeline(
         rules = run_rules(settings, expression, conditions)
         tables = tables_of(settings, root, rules, spark, native)
         made_with = tables.made_with
-        heritage = Heritage(tables, native, spark, partial(checkpoint_at, settings.storage))
+        heritage = Heritage(Reaching(tables, native, spark, partial(checkpoint_at, settings.storage)))
         generation = _generation(settings, channels, checkpoint, heritage, tables)
         tables.made_with = replace(made_with, topics=generation.world.topics)
         native.expect(lambda url: app_of(generation.id, url.rpartition("/")[2]))

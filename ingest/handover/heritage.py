@@ -5,11 +5,9 @@ docs/adr/0015-the-log-of-a-pipeline.md, rules 9 and 10. Each step may be repeate
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-
-from pyspark.sql import SparkSession
 
 from distributary.errors import TablesOfAnotherRun
 from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
@@ -23,7 +21,6 @@ from distributary.ingest.checkpoint.earlier_runs import (
     untold,
     without_owners,
 )
-from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import (
     Generation,
     Start,
@@ -43,27 +40,15 @@ from distributary.ingest.handover.earlier import Earlier, Looking
 from distributary.ingest.handover.ending import Ending
 from distributary.ingest.handover.reaching import UNREACHED, Reaching
 from distributary.ingest.kafka.offsets import Positions, highest
-from distributary.ingest.tables.known import TableBook
-from distributary.ingest.tables.log_commit import NativeCommits
 
 
 class Heritage:
-    """What a new checkpoint finds under the root of its tables, and takes over.
+    """What a new checkpoint finds under the root of its tables, and takes over."""
 
-    at  opens the checkpoint whose log is at a place
-    """
-
-    def __init__(
-        self,
-        tables: TableBook,
-        native: NativeCommits,
-        spark: SparkSession,
-        at: Callable[[str], Checkpoint],
-    ) -> None:
-        self._tables = tables
-        self._reaching = Reaching(tables, native, spark, at)
-        self._looking, self._ending = Looking(self._reaching), Ending(self._reaching)
-        self.records = Records(tables.root, tables.threads)
+    def __init__(self, reaching: Reaching) -> None:
+        self._reaching, self._tables = reaching, reaching.tables
+        self._looking, self._ending = Looking(reaching), Ending(reaching)
+        self.records = Records(self._tables.root, self._tables.threads)
 
     def log(self, owner: Owner) -> CommitLog | None:
         """An owner's log, where it can be reached."""

@@ -25,6 +25,7 @@ from distributary.ingest.commit_log.followed import Followed
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.handover.heritage import Heritage
+from distributary.ingest.handover.reaching import Reaching
 from distributary.ingest.lease.holding import held, keeper_of
 from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.pipeline import Pipeline, owners_of, tables_of, workers_of
@@ -159,7 +160,7 @@ def _opened(
     with closing(NativeCommits()) as native:
         rules = run_rules(settings, expression, conditions)
         tables = tables_of(settings, root, rules, spark, native)
-        heritage = Heritage(tables, native, spark, partial(checkpoint_at, settings.storage))
+        heritage = Heritage(Reaching(tables, native, spark, partial(checkpoint_at, settings.storage)))
         tables.made_with = replace(tables.made_with, topics=generation.world.topics)
         native.expect(lambda url: app_of(generation.id, url.rpartition("/")[2]))
         owners = owners_of(settings, checkpoint, generation, heritage)

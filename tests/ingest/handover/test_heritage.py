@@ -35,6 +35,7 @@ from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners, Records
 from distributary.ingest.commit_log.writing import begin as begin_log
 from distributary.ingest.handover.heritage import Heritage
+from distributary.ingest.handover.reaching import Reaching
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.resolve import resolve
 from distributary.ingest.settings.groups import Columns
@@ -50,8 +51,8 @@ WORLD = World("cluster", {TOPIC: "topic"}, {})
 
 
 def heritage(root: Path) -> Heritage:
-    native = NativeCommits()
-    return Heritage(table_book(root, native), native, NO_SPARK, lambda log: checkpoint(root, Path(log).name))
+    tables = table_book(root, native := NativeCommits())
+    return Heritage(Reaching(tables, native, NO_SPARK, lambda log: checkpoint(root, Path(log).name)))
 
 
 def begin_at(
@@ -441,10 +442,9 @@ def test_records_that_a_run_set_aside_in_a_store_go_with_its_tables_once_it_is_s
     root = in_s3.below("lake")
     for name in ("dead", "alive"):
         root.put(f"_aside/{name}/5-a/records.parquet", b"payload")
-    native = NativeCommits()
-    tables = TableBook(root, Columns(), None, 4, native)
+    tables = TableBook(root, Columns(), None, 4, native := NativeCommits())
     new = Generation("new", "", "games", WORLD, Start("from_tables", {}, dead=("dead",)))
     owners = Owners(Records(root), Owner("games", "there", "new"), dead=new.start.dead)
-    Heritage(tables, native, NO_SPARK, lambda log: Checkpoint(in_s3)).complete(new, owners)
+    Heritage(Reaching(tables, native, NO_SPARK, lambda log: Checkpoint(in_s3))).complete(new, owners)
     assert [info.path for info in root.list("_aside/dead/5-a")] == []
     assert [info.path for info in root.list("_aside/alive/5-a")] == ["_aside/alive/5-a/records.parquet"]

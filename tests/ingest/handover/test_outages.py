@@ -16,6 +16,7 @@ from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.commit_log.owners import Owners, Records
 from distributary.ingest.commit_log.writing import hand_over
 from distributary.ingest.handover.heritage import Heritage
+from distributary.ingest.handover.reaching import Reaching
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
@@ -71,7 +72,9 @@ def test_a_log_in_the_tables_own_store_is_not_gone_because_that_does_not_answer(
     silent = nobody.model_copy(update={"http": nobody.http.model_copy(update={"retry_seconds": 0.5})})
     assert Records(root).put("golf", 0, Owner("games", f"{place}/log", "dead"))
     found = Heritage(
-        tables, NativeCommits(), NO_SPARK, lambda log: Checkpoint(open_files(Place.parse(log), silent))
+        Reaching(
+            tables, NativeCommits(), NO_SPARK, lambda log: Checkpoint(open_files(Place.parse(log), silent))
+        )
     )
     with pytest.raises(ConnectionError):
         found.start("from_tables", "games", ("dead",), WORLD)
