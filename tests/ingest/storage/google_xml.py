@@ -36,6 +36,9 @@ _CONDITION = "x-goog-if-generation-match"
 # Google keeps an account's keys beside the bucket, and S3 knows no such word.
 _NOT_FOR_S3 = ("authorization", _CONDITION)
 
+# A store that has no accounts takes any; moto lets nobody in who says none.
+_FOR_S3 = "Authorization: AWS anybody:unsigned"
+
 _DONE = re.compile(rb"HTTP/1\.1 2\d\d [^\r]*\r\n")
 
 
@@ -85,7 +88,7 @@ class Google(Relay):
         if head.method != "DELETE" or "uploadId=" in head.target:
             return False
         answer = super()._asked(
-            f"HEAD {head.target} HTTP/1.1\r\nHost: {head.headers['host']}\r\n\r\n".encode()
+            f"HEAD {head.target} HTTP/1.1\r\nHost: {head.headers['host']}\r\n{_FOR_S3}\r\n\r\n".encode()
         )
         return answer.startswith(b"HTTP/1.1 404")
 
@@ -114,7 +117,7 @@ def _in_words_of_s3(request: bytes) -> bytes:
     # Generation 0 is one that is not there.
     assert asked in (None, "0"), f"S3 has no word for generation {asked}"
     condition = [] if asked is None else [b"If-None-Match: *"]
-    return b"\r\n".join((*kept, *condition)) + b"\r\n\r\n" + body
+    return b"\r\n".join((*kept, *condition, _FOR_S3.encode())) + b"\r\n\r\n" + body
 
 
 @contextmanager
