@@ -28,6 +28,7 @@ from distributary.ingest.replay.leaving import why_not
 from distributary.ingest.replay.places import Partition, Places, split
 from distributary.ingest.replay.raw_records import PLACE, RawRecords
 from distributary.ingest.replay.staging import Tables
+from distributary.ingest.replay.to_do import require_one_record_each
 from distributary.ingest.replay.work import Work
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.jvm import jvm_needed
@@ -134,8 +135,11 @@ class _Resetting:
         every = [name for folder in tables.folders for name in (folder, memory_folder(folder))]
         there = [folder for folder in every if has_log(run.tables.place(folder))]
         self._require_emptiable(there)
+        raw = self.work.raw()
+        # By now, as what is emptied could not be made again then.
+        require_one_record_each(raw, self.work.pipeline.settings.limits.batch_rows)
         if not self.force:
-            _require_kept(self.work.raw(), tables)
+            _require_kept(raw, tables)
         one = Reset(uuid.uuid4().hex, tuple(there))
         one.begin(run.checkpoint.files, datetime.now(timezone.utc).isoformat())
         return one

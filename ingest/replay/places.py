@@ -24,16 +24,26 @@ Places: TypeAlias = Mapping[Partition, Numbers]
 
 def split(topics: Any, partitions: Any, offsets: Any) -> dict[Partition, Numbers]:
     """The offsets of some rows by their partitions, in the rows' order, as often as they are there; a row that lacks any of the three is passed over."""
-    rows = pa.table([topics, partitions, offsets], names=["topic", "partition", "offset"]).drop_null()
+    found = split_with(topics, partitions, offsets, offsets)
+    return {partition: numbers for partition, (numbers, _) in found.items()}
+
+
+def split_with(
+    topics: Any, partitions: Any, offsets: Any, beside: Any
+) -> dict[Partition, tuple[Numbers, Numbers]]:
+    """The same with a number beside each offset, without which a row is passed over, too."""
+    names = ["topic", "partition", "offset", "beside"]
+    rows = pa.table([topics, partitions, offsets, beside], names=names).drop_null()
     if not rows.num_rows:
         return {}
-    names = rows["topic"].cast(pa.string()).combine_chunks().dictionary_encode()
-    names = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
-    codes = names.indices.to_numpy().astype(np.int64) << 32 | rows["partition"].to_numpy()
-    numbers = rows["offset"].to_numpy()
+    told = rows["topic"].cast(pa.string()).combine_chunks().dictionary_encode()
+    told = told.combine_chunks() if isinstance(told, pa.ChunkedArray) else told
+    codes = told.indices.to_numpy().astype(np.int64) << 32 | rows["partition"].to_numpy()
+    numbers, more = rows["offset"].to_numpy(), rows["beside"].to_numpy()
     found = {}
     for code in np.unique(codes).tolist():
-        found[names.dictionary[code >> 32].as_py(), code & 0xFFFFFFFF] = numbers[codes == code]
+        mine = codes == code
+        found[told.dictionary[code >> 32].as_py(), code & 0xFFFFFFFF] = numbers[mine], more[mine]
     return found
 
 

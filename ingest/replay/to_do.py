@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyroaring import BitMap64
 
 from distributary.errors import PipelineError
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.erasure.record import NO_TIME
 from distributary.ingest.kafka.offsets import Offsets, Stretches
 from distributary.ingest.merge.rule import memory_folder
-from distributary.ingest.quarantine.chosen import LOOKED_AT
+from distributary.ingest.quarantine.chosen import LOOKED_AT, Chosen
 from distributary.ingest.quarantine.resolved import IDENTITY
 from distributary.ingest.quarantine.rows import identities, of_pipeline, resolved_identities, rows_of
 from distributary.ingest.replay.leaving import require_records_of_rows
 from distributary.ingest.replay.places import (
+    Numbers,
+    Partition,
     Places,
     between,
     count,
@@ -25,10 +31,11 @@ from distributary.ingest.replay.places import (
     of_rows,
     passed_by,
     split,
+    split_with,
     within,
     without,
 )
-from distributary.ingest.replay.portions import Portion
+from distributary.ingest.replay.portions import Portion, Until, portions
 from distributary.ingest.replay.raw_records import PLACE, PLACE_AND_TIME, RawRecords, may_have
 from distributary.ingest.replay.staging import ROWS_SCHEMA, Tables
 from distributary.ingest.storage.contract import Files
@@ -98,9 +105,11 @@ def to_do(raw: RawRecords, tables: Tables, pipeline: str, portion: Portion) -> T
     if portion.chosen.reasons:
         rows = waiting.rows
         chosen = within(chosen, of_rows(rows.filter(portion.chosen.of(rows)), PLACE))
-    there = in_tables(tables, portion.offsets) if chosen else {}
-    there = {folder: those for folder, places in there.items() if (those := within(places, chosen))}
     replaces = portion.replaces is not None
+    # Where rows make room one of another record is refused by name, below.
+    of = Records() if replaces else Records.of(found.records)
+    there = in_tables(tables, portion.offsets, of) if chosen else {}
+    there = {folder: those for folder, places in there.items() if (those := within(places, chosen))}
     if replaces and there:
         require_records_of_rows(tables, there, found.records, portion.offsets)
     wanted = chosen if replaces else without(chosen, joined(there.values()))
@@ -110,21 +119,68 @@ def to_do(raw: RawRecords, tables: Tables, pipeline: str, portion: Portion) -> T
     return ToDo(mine, wanted, count(chosen) - count(wanted), passed, waiting, once, there)
 
 
-def in_tables(tables: Tables, offsets: Offsets) -> dict[str, Places]:
-    """Where the records of a range are from that a table has, or what remembers its deletes, by the folders of these."""
-    names = (tables.columns.kafka_topic, tables.columns.kafka_partition, tables.columns.kafka_offset)
+def in_tables(tables: Tables, offsets: Offsets, of: Records) -> dict[str, Places]:
+    """Where the records of a range are from that a table has, or what remembers its deletes, by the folders of these.
+
+    A row of another time than the one of these records that stands in its place is that of another, as of a topic that was made anew.
+    """
+    by = tables.columns
+    names = (by.kafka_topic, by.kafka_partition, by.kafka_offset)
     columns = pa.schema(
-        [(name, QUARANTINE_SCHEMA.field(own).type) for name, own in zip(names, PLACE, strict=True)]
+        [(name, one.type) for name, one in zip((*names, by.kafka_ts), PLACE_AND_TIME, strict=True)]
     )
     folders = [name for folder in tables.folders for name in (folder, memory_folder(folder))]
     told = partial(may_have, names=names, offsets=offsets)
     return {
         folder: joined(
-            between(of_rows(rows, names), offsets)
+            between(of.places(rows, (*names, by.kafka_ts)), offsets)
             for rows in rows_of(tables.root.below(folder), columns, told)
         )
         for folder in folders
     }
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records that are looked for in tables.
+
+    times  of each partition their offsets, each once and in order, and when each came, in microseconds
+    """
+
+    times: Mapping[Partition, tuple[Numbers, Numbers]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> Records:
+        """Those of rows of places and times; one without a time is told by its place alone."""
+        found = {}
+        for partition, (offsets, times) in _with_times(rows, PLACE_AND_TIME.names).items():
+            once, first = np.unique(offsets, return_index=True)
+            found[partition] = once, times[first]
+        return cls(found)
+
+    def places(self, rows: pa.Table, names: Sequence[str]) -> Places:
+        """Where a table's rows are from that are of these records, or of none of their places; `names` are the columns of place and time."""
+        told = _with_times(rows, names)
+        return joined(
+            [{partition: offsets[~self._are_others(partition, offsets, at)]} for partition, (offsets, at) in told.items()]
+        )
+
+    def _are_others(self, partition: Partition, offsets: Numbers, at: Numbers) -> npt.NDArray[np.bool_]:
+        mine, times = self.times.get(partition, (_NOTHING, _NOTHING))
+        if not len(mine):
+            return np.zeros(len(offsets), bool)
+        where = np.searchsorted(mine, offsets).clip(max=len(mine) - 1)
+        told = (mine[where] == offsets) & (times[where] != NO_TIME) & (at != NO_TIME)
+        others: npt.NDArray[np.bool_] = told & (times[where] != at)
+        return others
+
+
+_NOTHING = np.empty(0, np.int64)
+
+
+def _with_times(rows: pa.Table, names: Sequence[str]) -> dict[Partition, tuple[Numbers, Numbers]]:
+    *place, at = (rows[name] for name in names)
+    return split_with(*place, pc.fill_null(at.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), NO_TIME))
 
 
 def open_in(root: Files, pipeline: str, offsets: Offsets) -> Waiting:
@@ -185,6 +241,28 @@ def _kept_in(raw: RawRecords, portion: Portion) -> _Kept:
             records.append(mine.filter(_lie_in(mine, portion.offsets)))
     whole = pa.concat_tables(records) if records else PLACE_AND_TIME.empty_table()
     return _Kept(every, of_rows(whole, PLACE), whole)
+
+
+def require_one_record_each(raw: RawRecords, most: int) -> None:
+    """Raises PipelineError where two records of bronze have one place, which is looked at about so many records at a time."""
+    if not _has_any_again(raw):
+        return
+    for offsets in portions(raw, Chosen(), Until(), most):
+        _require_one_record(_kept_in(raw.within(offsets), Portion(offsets)).records)
+
+
+def _has_any_again(raw: RawRecords) -> bool:
+    """Whether any place is there more than once, as after a topic was read again."""
+    seen: dict[Partition, BitMap64] = {}
+    for file in raw.files:
+        for rows, alive in file.rows():
+            for partition, offsets in split(*(rows.filter(alive)[name] for name in PLACE)).items():
+                known, mine = seen.setdefault(partition, BitMap64()), BitMap64(offsets.tolist())
+                if len(mine) < len(offsets) or known.intersect(mine):
+                    return True
+                known |= mine
+                seen[partition] = known
+    return False
 
 
 def _require_one_record(rows: pa.Table) -> None:
