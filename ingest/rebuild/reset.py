@@ -181,6 +181,8 @@ class _Resetting:
         run, done = self.work.pipeline.run, list[str]()
         for folder in one.tables:
             place = run.tables.place(folder)
+            # Whoever took the tables over meanwhile has rows there that this log knows nothing of.
+            run.log.confirm()
             if has_log(place) and empty(place, f"{run.generation.id}/reset/{one.id}", one.id) is not None:
                 done.append(folder)
             run.tables.changed(folder)

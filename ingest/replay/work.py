@@ -122,6 +122,8 @@ class Work:
             if decided["manifest"] is not None:
                 decided[NUMBERED] = next_number(self.pipeline.run.checkpoint.files)
             failpoints.reach(failpoints.BEFORE_MANIFEST, NUMBER)
+            # Whoever took the tables over meanwhile may have brought the same records.
+            self.pipeline.run.log.confirm()
             kept.decide(decided)
             failpoints.reach(failpoints.AFTER_MANIFEST, NUMBER)
         if told["manifest"] is not None:
@@ -142,6 +144,7 @@ class Work:
         manifest = told["manifest"]
         self.let([one["folder"] for one in manifest["tables"] if "merging" in one])
         run = self.pipeline.run
+        run.log.confirm()
         leaving = {folder: places.from_json(those) for folder, those in told.get(LEAVING, {}).items()}
         committing = Committing(
             self.pipeline.finisher,

@@ -119,6 +119,27 @@ def erased(kit: PipelineKit) -> tuple[TableErasure, ...]:
     return erase(kit.settings, Wanted("player = 'nobody'", dry_run=True)).tables
 
 
+def test_one_that_stood_still_while_its_tables_were_handed_over_brings_nothing_twice(
+    monday: Monday, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit, settings, reach, met = monday.kit, monday.kit.settings, failpoints.reach, list[int]()
+
+    def handed_over(point: str, number: int) -> None:
+        reach(point, number)
+        if point == failpoints.BEFORE_MANIFEST and not met:
+            met.append(number)
+            kit.configured(checkpoint="./checkpoints/second", start="from_tables")
+            kit.run()
+            assert monday.back().resolved == 6
+
+    monkeypatch.setattr(failpoints, "reach", handed_over)
+    with pytest.raises(PipelineError, match="were handed over to .*second"):
+        bring_back(settings, spark=kit.spark)
+    assert column(kit, "go", "player") == ["e", "f", "g"]
+    assert column(kit, "chess", "player") == ["a", "b", "c", "d"]
+    monday.assert_clean()
+
+
 # Lighter: test_what_a_lost_schema_put_there_is_in_its_tables_after_one_command_and_nothing_is_missing brings records back.
 @pytest.mark.heavy
 @pytest.mark.parametrize(

@@ -13,13 +13,14 @@ from tests.ingest.e2e.keyed import rows_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.test_bronze import send_mixed
 
-from distributary.errors import BudgetSpent, ConfigError, LeaseHeld
+from distributary.errors import BudgetSpent, ConfigError, LeaseHeld, PipelineError
 from distributary.ingest import failpoints
 from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.contents import contents
 from distributary.ingest.rebuild.dry import lacking
 from distributary.ingest.rebuild.reset import reset
+from distributary.ingest.rebuild.resets import Reset
 from distributary.ingest.rebuild.silver import Replayed, replay
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.upkeep.replayed import REPLAYS
@@ -132,6 +133,25 @@ def test_what_kafka_has_forgotten_is_made_again_without_it(kept: PipelineKit) ->
     assert sum(done.replayed.tables.values()) == sum(map(len, before.values()))
     assert silver(kept) == before
     assert not verify(kept.settings, offline=True).differences
+
+
+# Of replays the same is shown in test_replays.py.
+@pytest.mark.heavy
+def test_a_reset_whose_tables_were_handed_over_empties_none_of_them(
+    kept: PipelineKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, settings, begin = silver(kept), kept.settings, Reset.begin
+
+    def handed_over(one: Reset, *given: Any) -> None:
+        begin(one, *given)
+        kept.configured(checkpoint="./checkpoints/second", start="from_tables")
+        kept.run()
+
+    monkeypatch.setattr(Reset, "begin", handed_over)
+    with pytest.raises(PipelineError, match="were handed over to .*second"):
+        reset(settings, spark=kept.spark)
+    assert silver(kept) == before
+    assert_clean(kept)
 
 
 def test_what_would_be_lost_for_good_is_refused(kept: PipelineKit) -> None:
