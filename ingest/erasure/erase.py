@@ -25,7 +25,7 @@ from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.kept import NOT_LOOKED_INTO, AsTheyCame
 from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import PURGED, Gone, keep
-from distributary.ingest.erasure.replays import BRING_THEM_BACK, are_under_way
+from distributary.ingest.erasure.replays import BRING_THEM_BACK, have_records
 from distributary.ingest.erasure.rewriting import Rewritten, Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
@@ -178,7 +178,8 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
             found.append(work.of(table))
             advance(1)
     found += [TableErasure(table, left=(MADE_OF_OTHERS,)) for table in derived]
-    if are_under_way(open_files(settings.checkpoint, settings.storage)):
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    if have_records(checkpoint, root, dry_run=wanted.dry_run):
         found.append(TableErasure(QUARANTINE_TABLE, left=(BRING_THEM_BACK,)))
     done = replace(done, tables=_together([*found, *work.forgotten]), undecided=_undecided(settings, root))
     return done if wanted.dry_run or not done.rows else _recorded(root, done)

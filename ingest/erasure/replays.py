@@ -1,9 +1,14 @@
-"""Replays of quarantined records that were begun and are not done: they have the records as they were, and decode those."""
+"""Replays of quarantined records, which have them as they were: of one that is not done they come to tables yet, of others they only lie there."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from distributary.errors import LeaseHeld
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.lease.replaying import alone
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.upkeep.replayed import under_way
+from distributary.ingest.upkeep.replayed import sweep_records, under_way, with_records
 
 BRING_THEM_BACK = (
     "a replay was begun and is not done, and brings its records as they were: finish it by `distributary quarantine replay`, or "
@@ -11,6 +16,13 @@ BRING_THEM_BACK = (
 )
 
 
-def are_under_way(checkpoint: Files) -> bool:
-    """Whether there are any."""
-    return any(True for _ in under_way(checkpoint))
+def have_records(checkpoint: Checkpoint, root: Files, *, dry_run: bool) -> bool:
+    """Whether any brings records yet; what those left that were never begun, or are done, is deleted, unless it is a dry run. Raises OSError."""
+    if dry_run:
+        return any(True for _ in under_way(checkpoint.files))
+    if not any(True for _ in with_records(checkpoint.files, root)):
+        return False
+    # One that is just taking its records is alive, and is told.
+    with suppress(LeaseHeld), alone(checkpoint):
+        sweep_records(checkpoint.files, root)
+    return any(True for _ in with_records(checkpoint.files, root))

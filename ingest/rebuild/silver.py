@@ -18,11 +18,12 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.lease.holding import looked_for
+from distributary.ingest.lease.replaying import alone
 from distributary.ingest.lineage.of_commands import told_of
 from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.rebuild import resets
-from distributary.ingest.replay.beside import alone, open_beside, open_instead, require_appended
+from distributary.ingest.replay.beside import open_beside, open_instead, require_appended
 from distributary.ingest.replay.deciding import Became
 from distributary.ingest.replay.kept import OF, kept_as
 from distributary.ingest.replay.leaving import require_no_keys

@@ -26,7 +26,7 @@ from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer, begin
 from distributary.ingest.handover.heritage import Heritage
 from distributary.ingest.handover.reaching import Reaching
-from distributary.ingest.lease.holding import held, keeper_of
+from distributary.ingest.lease.holding import held
 from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.pipeline import Pipeline, owners_of, tables_of, workers_of
 from distributary.ingest.running.rules import conditions_of, expression_of, run_rules
@@ -36,21 +36,7 @@ from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
 
-_LOCK = "replaying"
-
 _STOP = "stop the run, and say this again"
-
-
-@contextmanager
-def alone(checkpoint: Checkpoint) -> Iterator[None]:
-    """Inside, no other replay of the pipeline is under way. Raises LeaseHeld while one is."""
-    lock = keeper_of(Checkpoint(checkpoint.files.below(_LOCK)))
-    if not lock.acquire(b"{}"):
-        raise LeaseHeld("another replay of this pipeline is under way; say it again when it is done")
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 @final

@@ -19,10 +19,11 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.scratch import scratch_folder
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.lease.holding import looked_for
+from distributary.ingest.lease.replaying import alone
 from distributary.ingest.pipeline import Pipeline, open_pipeline
 from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
-from distributary.ingest.replay.beside import alone, open_beside, require_appended
+from distributary.ingest.replay.beside import open_beside, require_appended
 from distributary.ingest.replay.headers import named_by
 from distributary.ingest.replay.kept import Kept, kept_as, unfinished
 from distributary.ingest.replay.staging import Asked, open_rows, stage, why_none
@@ -147,6 +148,7 @@ class _Bringing:
         """The records taken out of quarantine, and written down that these are all."""
         run = self.work.pipeline.run
         kept = kept_as(run.checkpoint.files, run.root, uuid.uuid4().hex)
+        kept.announce()
         staged = stage(self.work.tables(), asked, run.rules.workers.tables, kept.records)
         begun = {
             "id": kept.id,

@@ -2,6 +2,7 @@
 
 Nothing of it is ever changed, so whoever comes after a crash goes on where it stopped:
 
+    replays/<id>/announced.json   of quarantine: records are about to be taken
     replays/<id>/records/...      of quarantine, the records as they came, and which rows of quarantine they are
     replays/<id>/begun.json       these are all of them: from here on the replay is of them, whatever becomes of the quarantine
     replays/<id>/changes/...      changes of tables, written down before they are made
@@ -26,7 +27,7 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.numbered import numbered
-from distributary.ingest.upkeep.replayed import BEGUN, DONE, REPLAYS
+from distributary.ingest.upkeep.replayed import BEGUN, DONE, REPLAYS, records_of
 
 FORMAT = 4
 
@@ -46,10 +47,7 @@ _REPLACES = "replaces"
 
 _NUMBERS = "replay-numbers"
 
-_MANIFEST, _RECORDS, _SUFFIX = "manifest.json", "records", ".json"
-
-# Beside the tables, as what waits during a batch.
-_BESIDE_TABLES = "_aside/replay-"
+_ANNOUNCED, _MANIFEST, _SUFFIX = "announced.json", "manifest.json", ".json"
 
 _REMEDY = (
     "delete its folder if no table has anything of it, which the log of each tells (`distributary.replay`)"
@@ -105,13 +103,9 @@ class Kept:
         self.records.remove_folder()
         return left
 
-    def forget(self) -> None:
-        """Delete all of it, which is of nothing, or done."""
-        self.forget_records()
-        # First, as without it there is nothing to go on with, whatever else is left.
-        self.place.delete([BEGUN])
-        self.place.clear()
-        self.place.remove_folder()
+    def announce(self) -> None:
+        """Write down that its records are about to be taken: whoever dies amid that leaves payloads, which the next one is to find. Raises OSError."""
+        self.place.put_new(_ANNOUNCED, b"{}")
 
     def _put(self, path: str, value: Mapping[str, Any]) -> None:
         data = json.dumps({"format": _format_of(value), **value}).encode()
@@ -158,9 +152,7 @@ def _format_of(value: Mapping[str, Any]) -> int:
 
 def kept_as(checkpoint: Files, root: Files, replay: str) -> Kept:
     """The files of the replay of this id."""
-    place = checkpoint.below(f"{REPLAYS}/{replay}")
-    records = root.below(f"{_BESIDE_TABLES}{replay}") if root.remote else place.below(_RECORDS)
-    return Kept(replay, place, records)
+    return Kept(replay, checkpoint.below(f"{REPLAYS}/{replay}"), records_of(checkpoint, root, replay))
 
 
 def unfinished(checkpoint: Files, root: Files) -> list[tuple[Kept, Mapping[str, Any]]]:
@@ -169,11 +161,3 @@ def unfinished(checkpoint: Files, root: Files) -> list[tuple[Kept, Mapping[str, 
     begun = [(one, one.begun()) for one in every if not one.is_done()]
     found = [(one, told) for one, told in begun if told is not None]
     return sorted(found, key=lambda pair: str(pair[1]["at"]))
-
-
-def sweep_records(checkpoint: Files, root: Files) -> None:
-    """Delete the files of replays that are done, or were never begun: only for the holder of the lease."""
-    for name in checkpoint.folders(REPLAYS):
-        one = kept_as(checkpoint, root, name)
-        if one.is_done() or one.begun() is None:
-            one.forget()

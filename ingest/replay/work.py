@@ -31,7 +31,6 @@ from distributary.ingest.replay.kept import (
     OF,
     Kept,
     next_number,
-    sweep_records,
     unfinished,
 )
 from distributary.ingest.replay.of_bronze import OfBronze
@@ -43,6 +42,7 @@ from distributary.ingest.replay.to_do import to_do
 from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import Transaction, app_of_replays
+from distributary.ingest.upkeep.replayed import forget, sweep_records
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,8 @@ class Work:
             )
             if OF in begun and decided["manifest"] is None and not any(decided["places"].values()):
                 # Of a portion that lacks nothing there is nothing to keep: most are so, each time that one looks.
-                kept.forget()
+                run = self.pipeline.run
+                forget(run.checkpoint.files, run.root, kept.id)
                 return self._replay(kept, begun, decided, resumed=resumed)
             if decided["manifest"] is not None:
                 decided[NUMBERED] = next_number(self.pipeline.run.checkpoint.files)
@@ -170,7 +171,8 @@ class Work:
             return self._of_bronze(kept, begun)
         except DistributaryError:
             if not ChangeLog(kept.checkpoint).read():
-                kept.forget()
+                run = self.pipeline.run
+                forget(run.checkpoint.files, run.root, kept.id)
             raise
 
     def _of_bronze(self, kept: Kept, begun: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,6 +19,45 @@ REPLAYS, BEGUN, DONE = "replays", "begun.json", "done.json"
 
 _SUFFIX = ".json"
 
+_RECORDS = "records"
+
+# Beside the tables, as what waits during a batch.
+_BESIDE_TABLES = "_aside/replay-"
+
+
+def records_of(checkpoint: Files, root: Files, replay: str) -> Files:
+    """Where the records of a replay are as they came: where workers get to."""
+    if root.remote:
+        return root.below(f"{_BESIDE_TABLES}{replay}")
+    return checkpoint.below(f"{REPLAYS}/{replay}/{_RECORDS}")
+
+
+def forget(checkpoint: Files, root: Files, replay: str) -> None:
+    """Delete all files of a replay, which is of nothing, or done. Raises OSError."""
+    place, records = checkpoint.below(f"{REPLAYS}/{replay}"), records_of(checkpoint, root, replay)
+    records.clear()
+    records.remove_folder()
+    # First, as without it there is nothing to go on with, whatever else is left.
+    place.delete([BEGUN])
+    place.clear()
+    place.remove_folder()
+
+
+def sweep_records(checkpoint: Files, root: Files) -> None:
+    """Delete the files of replays that are done, or were never begun: only for who keeps other replays out. Raises OSError."""
+    going = set(under_way(checkpoint))
+    for name in checkpoint.folders(REPLAYS):
+        if name not in going:
+            forget(checkpoint, root, name)
+
+
+def with_records(checkpoint: Files, root: Files) -> Iterator[str]:
+    """The ids of a checkpoint's replays that have records as they came, of whatever has become of them, or may take some."""
+    going = set(under_way(checkpoint))
+    for name in checkpoint.folders(REPLAYS):
+        if name in going or any(True for _ in records_of(checkpoint, root, name).walk()):
+            yield name
+
 
 def under_way(checkpoint: Files) -> Iterator[str]:
     """The ids of a checkpoint's replays that were begun and are not done. Raises OSError."""

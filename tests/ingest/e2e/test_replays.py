@@ -30,10 +30,10 @@ from distributary.ingest import failpoints
 from distributary.ingest.erasure.erase import TableErasure, Wanted, erase
 from distributary.ingest.erasure.replays import BRING_THEM_BACK
 from distributary.ingest.failpoints import Failpoint
+from distributary.ingest.lease.replaying import alone
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.contents import contents
 from distributary.ingest.quarantine.purging import Wish, purge
-from distributary.ingest.replay.beside import alone
 from distributary.ingest.replay.bring_back import BroughtBack, bring_back
 from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.verify.comparison import verify

@@ -19,11 +19,11 @@ from distributary.ingest.replay.kept import (
     OF,
     kept_as,
     next_number,
-    sweep_records,
     unfinished,
 )
 from distributary.ingest.replay.portions import Portion
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.upkeep.replayed import forget, records_of, sweep_records, with_records
 
 
 def begun(portion: Portion | None) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def test_one_that_is_forgotten_leaves_nothing_to_go_on_with(tmp_path: Path) -> N
     files = files_at(tmp_path)
     one = kept_as(files, files, "a")
     one.begin(begun(Portion({}, replaces="keep")))
-    one.forget()
+    forget(files, files, "a")
     assert unfinished(files, files) == []
     assert not one.place.folders()
 
