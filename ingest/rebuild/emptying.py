@@ -14,7 +14,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import ENGINE, clocks, is_read, put_entry
 from distributary.ingest.tables.state import TableState, state_of
-from distributary.ingest.tables.transaction import is_committed
+from distributary.ingest.tables.transaction import Transaction, is_committed
 
 RESET = "distributary.reset"
 """In a commit: the reset that it is a part of."""
@@ -22,27 +22,27 @@ RESET = "distributary.reset"
 _ATTEMPTS = 20
 
 
-def empty(place: Files, app: str, reset: str) -> int | None:
-    """Take all rows out of a table; by which version, and None where this reset has done so before, or it has none.
+def empty(place: Files, by: Transaction, reset: str) -> int | None:
+    """Take all rows out of a table; by which version, and None where this reset has done so before, or a later one.
 
-    app  the application by whose transaction it is known to be done
+    by  the transaction by which it is known to be done
 
     It survives a loss of power when this returns. Raises DeltaError where it cannot be opened, and PipelineError where others were first each time.
     """
     for _ in range(_ATTEMPTS):
-        if is_committed(place, app, 0):
+        if is_committed(place, by.app_id, by.batch_id):
             return None
         began, state = clocks(), state_of(opened(place), place)
         failpoints.reach(failpoints.AMID_RESET, 0)
         version = state.version + 1
-        if put_entry(place, version, _actions(place, state, app, reset)) and is_read(place, version, began):
+        if put_entry(place, version, _actions(place, state, by, reset)) and is_read(place, version, began):
             # With what it rests on: were that lost, it would be undone, and the rows be there beside those that come anew.
             place.sync_folders([""])
             return version
     raise PipelineError(f"table {place}: {_ATTEMPTS} times another writer was first; say it again")
 
 
-def _actions(place: Files, state: TableState, app: str, reset: str) -> list[dict[str, Any]]:
+def _actions(place: Files, state: TableState, by: Transaction, reset: str) -> list[dict[str, Any]]:
     now = int(time.time() * 1000)
     gone = [add for _, add in live_files.read(place, state.version)]
     info = {
@@ -57,6 +57,6 @@ def _actions(place: Files, state: TableState, app: str, reset: str) -> list[dict
     }
     return [
         {"commitInfo": info},
-        {"txn": {"appId": app, "version": 0, "lastUpdated": now}},
+        {"txn": {"appId": by.app_id, "version": by.batch_id, "lastUpdated": now}},
         *({"remove": removal(add, now)} for add in gone),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from typing import Any, Literal, TypeAlias
@@ -15,6 +15,7 @@ from pyroaring import BitMap64
 from pyspark.sql import SparkSession
 
 from distributary.errors import ConfigError, PipelineError
+from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.lineage.of_commands import told_of
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Progress, Silent
@@ -24,7 +25,9 @@ from distributary.ingest.rebuild import resets
 from distributary.ingest.rebuild.emptying import empty
 from distributary.ingest.rebuild.resets import Reset
 from distributary.ingest.rebuild.silver import Rebuilding, Replayed, opened
+from distributary.ingest.replay.kept import next_number
 from distributary.ingest.replay.leaving import why_not
+from distributary.ingest.replay.outcomes import tell_emptied
 from distributary.ingest.replay.places import Partition, Places, split
 from distributary.ingest.replay.raw_records import PLACE, RawRecords
 from distributary.ingest.replay.staging import Tables
@@ -36,6 +39,7 @@ from distributary.ingest.tables import handle
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of
+from distributary.ingest.tables.transaction import app_of_resets, is_committed
 from distributary.registry.base import SchemaRegistry
 
 Layer: TypeAlias = Literal["silver", "bronze"]
@@ -117,7 +121,7 @@ class _Resetting:
         # Also of one that is gone on with: a run may have died since, and what a table had of its batch goes with the rest.
         self._finish_newest()
         one = begun or self._begun()
-        emptied = self._emptied(one)
+        emptied = self._emptied(one, self._tell)
         replayed = Rebuilding(self.work, self.watch).done(Chosen(), rebuilt=True)
         one.end(run.checkpoint.files, {"replayed": replayed.as_dict()})
         return Was(run.pipeline, "silver", begun is not None, emptied, replayed)
@@ -127,7 +131,7 @@ class _Resetting:
         run = self.work.pipeline.run
         folders = [one for one in run.rules.workers.tables.kept.folders if has_log(run.tables.place(one))]
         self._require_emptiable(folders)
-        emptied = self._emptied(Reset(uuid.uuid4().hex, tuple(sorted(folders))))
+        emptied = self._emptied(Reset(uuid.uuid4().hex, tuple(sorted(folders)), self._number(folders)))
         return Was(run.pipeline, "bronze", False, emptied)
 
     def _begun(self) -> Reset:
@@ -140,7 +144,7 @@ class _Resetting:
         require_one_record_each(raw, self.work.pipeline.settings.limits.batch_rows)
         if not self.force:
             _require_kept(raw, tables)
-        one = Reset(uuid.uuid4().hex, tuple(there))
+        one = Reset(uuid.uuid4().hex, tuple(there), self._number(there))
         one.begin(run.checkpoint.files, datetime.now(timezone.utc).isoformat())
         return one
 
@@ -177,16 +181,45 @@ class _Resetting:
                 f"nothing was emptied: {'; '.join(wrong)}. Put that right, and say this again"
             )
 
-    def _emptied(self, one: Reset) -> tuple[str, ...]:
+    def _number(self, folders: Sequence[str]) -> int:
+        """Higher than that of any reset before, also of those that a checkpoint which was put back from a copy knows nothing of."""
+        run = self.work.pipeline.run
+        had = run.tables.newest_batches(dict.fromkeys(folders, app_of_resets(run.generation.id)))
+        before = max((number for number in had.values() if number is not None), default=0)
+        return max(next_number(run.checkpoint.files), before + 1)
+
+    def _emptied(self, one: Reset, tell: Callable[[str], None] = lambda folder: None) -> tuple[str, ...]:
+        """The folders that were emptied now; `tell` is told of each right before."""
         run, done = self.work.pipeline.run, list[str]()
+        by = one.transaction(run.generation.id)
         for folder in one.tables:
             place = run.tables.place(folder)
             # Whoever took the tables over meanwhile has rows there that this log knows nothing of.
             run.log.confirm()
-            if has_log(place) and empty(place, f"{run.generation.id}/reset/{one.id}", one.id) is not None:
-                done.append(folder)
+            if has_log(place) and not is_committed(place, by.app_id, by.batch_id):
+                tell(folder)
+                done += [folder] if empty(place, by, one.id) is not None else []
             run.tables.changed(folder)
         return tuple(done)
+
+    def _tell(self, folder: str) -> None:
+        """Keep of which records a table is about to have no row; what remembers deletes has none."""
+        run = self.work.pipeline.run
+        if not folder.endswith(MEMORY_SUFFIX):
+            gone: dict[Partition, BitMap64] = {}
+            for places in _places(Tables(run.root, [folder], run.rules.workers.columns), folder):
+                _add(gone, places)
+            tell_emptied(run.root, run.pipeline, gone)
+
+
+def _places(tables: Tables, folder: str) -> Iterator[Places]:
+    """Where a table's rows are from, part by part."""
+    names = (tables.columns.kafka_topic, tables.columns.kafka_partition, tables.columns.kafka_offset)
+    columns = pa.schema(
+        [(name, QUARANTINE_SCHEMA.field(own).type) for name, own in zip(names, PLACE, strict=True)]
+    )
+    for rows in rows_of(tables.root.below(folder), columns):
+        yield split(*(rows[name] for name in names))
 
 
 def _require_kept(raw: RawRecords, tables: Tables) -> None:
@@ -195,14 +228,10 @@ def _require_kept(raw: RawRecords, tables: Tables) -> None:
     for file in raw.files:
         for rows, alive in file.rows():
             _add(kept, split(*(rows.filter(alive)[name] for name in PLACE)))
-    names = (tables.columns.kafka_topic, tables.columns.kafka_partition, tables.columns.kafka_offset)
-    columns = pa.schema(
-        [(name, QUARANTINE_SCHEMA.field(own).type) for name, own in zip(names, PLACE, strict=True)]
-    )
     lost: dict[str, int] = {}
     for folder in tables.folders:
-        for rows in rows_of(tables.root.below(folder), columns):
-            for partition, offsets in split(*(rows[name] for name in names)).items():
+        for places in _places(tables, folder):
+            for partition, offsets in places.items():
                 mine = BitMap64(np.unique(offsets).tolist())
                 lacking = len(mine - kept.get(partition, BitMap64()))
                 lost[folder] = lost.get(folder, 0) + lacking

@@ -92,7 +92,8 @@ class OfBronze(Deciding):
         # What other entities have rows of is no matter of those that were asked for.
         beside = joined(places for folder, places in todo.rows.items() if folder not in mine)
         dropped = without(todo.wanted, joined([placed, refused, others, beside]))
-        outcome = Outcome(added, merged, own, dropped)
+        # Of one that had no row nothing is missing for that: nobody is told that it may be.
+        outcome = Outcome(added, merged, own, within(dropped, joined(todo.rows.values())))
         # Before any table is made what the records need: what says no leaves nothing behind.
         leaving = self._leaving(events, joined([placed, own, dropped]))
         manifest = self._manifest(self._decision(settled, before, self.portion.offsets))

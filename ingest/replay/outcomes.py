@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from typing import Any
 
 from pyroaring import BitMap64
 
-from distributary.ingest.replay.places import Partition, Places, bitmaps, to_json
+from distributary.ingest.replay.places import Partition, Places, bitmaps, bitmaps_to_json, to_json
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.upkeep.replayed import OUTCOMES
 
@@ -23,7 +25,7 @@ class Outcome:
     added    those with a row in a table to which each is added
     merged   those of tables where rows take the place of others
     refused  those that are in quarantine since
-    dropped  those that the settings let go
+    dropped  those that the settings let go, and that had a row before
     """
 
     added: Places = field(default_factory=dict)
@@ -42,6 +44,13 @@ class Outcome:
                 (_DROPPED, self.dropped),
             )
         }
+
+
+def tell_emptied(root: Files, pipeline: str, gone: Mapping[Partition, BitMap64]) -> None:
+    """Keep that a table is about to be emptied of these: those that get no row again are missed by nobody. Raises OSError."""
+    if gone:
+        places = {**Outcome().to_json(), _DROPPED: bitmaps_to_json(gone)}
+        tell(root, pipeline, uuid.uuid4().hex, datetime.now(timezone.utc).isoformat(), places)
 
 
 def tell(root: Files, pipeline: str, replay: str, at: str, places: Mapping[str, Any]) -> None:

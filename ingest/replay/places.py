@@ -136,9 +136,13 @@ def are_in(rows: pa.Table, names: Iterable[str], some: Places) -> pa.Array:
 
 def to_json(some: Places) -> list[list[Any]]:
     """The same as JSON values: of each partition its offsets as a Roaring bitmap in base64."""
+    return bitmaps_to_json({partition: BitMap64(offsets.tolist()) for partition, offsets in some.items()})
+
+
+def bitmaps_to_json(some: Mapping[Partition, BitMap64]) -> list[list[Any]]:
+    """The same of bitmaps."""
     return [
-        [*partition, base64.b64encode(BitMap64(offsets.tolist()).serialize()).decode()]
-        for partition, offsets in some.items()
+        [*partition, base64.b64encode(bitmap.serialize()).decode()] for partition, bitmap in some.items()
     ]
 
 

@@ -31,7 +31,7 @@ FORGETS = "delta.setTransactionRetentionDuration"
 BATCH, OFFSETS = "distributary.batch_id", "distributary.offsets"
 
 
-_REPLAY = "replay"
+_REPLAY, _RESET = "replay", "reset"
 
 
 def app_of_replays(generation: str) -> str:
@@ -39,9 +39,14 @@ def app_of_replays(generation: str) -> str:
     return f"{generation}/{_REPLAY}"
 
 
+def app_of_resets(generation: str) -> str:
+    """The application that the resets of a generation empty tables by, each under a number of its own."""
+    return f"{generation}/{_RESET}"
+
+
 def is_of_replay(app_id: str) -> bool:
-    """Whether an application commits replays; earlier versions had another one for each of them."""
-    return app_id.endswith(f"/{_REPLAY}") or f"/{_REPLAY}/" in app_id
+    """Whether an application commits replays, or resets, whose numbers are no batches'; earlier versions had another one for each of them."""
+    return app_id.partition("/")[2].partition("/")[0] in {_REPLAY, _RESET}
 
 
 class TakesNoFiles(CommitImpossible):

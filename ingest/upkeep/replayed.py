@@ -17,6 +17,9 @@ OUTCOMES = ".distributary/replays"
 REPLAYS, BEGUN, DONE = "replays", "begun.json", "done.json"
 """Where replays are in a checkpoint, and what says that one was begun, and that it is done."""
 
+RESETS = "resets"
+"""Where resets are in a checkpoint, of which the same files say the same."""
+
 _SUFFIX = ".json"
 
 _RECORDS = "records"
@@ -61,7 +64,15 @@ def with_records(checkpoint: Files, root: Files) -> Iterator[str]:
 
 def under_way(checkpoint: Files) -> Iterator[str]:
     """The ids of a checkpoint's replays that were begun and are not done. Raises OSError."""
-    place = checkpoint.below(REPLAYS)
+    yield from _going(checkpoint.below(REPLAYS))
+
+
+def resets_under_way(checkpoint: Files) -> Iterator[str]:
+    """The same of its resets, which have emptied tables, or are to."""
+    yield from _going(checkpoint.below(RESETS))
+
+
+def _going(place: Files) -> Iterator[str]:
     for name in place.folders():
         if place.info(f"{name}/{BEGUN}") is not None and place.info(f"{name}/{DONE}") is None:
             yield name

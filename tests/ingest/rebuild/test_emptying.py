@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from tests.ingest.merge.test_upsert import START
 from tests.ingest.merge.upserted import Upserted, ordered_by
@@ -16,9 +17,9 @@ from distributary.ingest.rebuild import emptying
 from distributary.ingest.rebuild.emptying import RESET, empty
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import entry, put_entry
-from distributary.ingest.tables.transaction import newest_batch
+from distributary.ingest.tables.transaction import Transaction, newest_batch
 
-APP = "generation/reset/one"
+ONE, TWO = (Transaction("generation/reset", number) for number in (7, 9))
 
 
 def row(key: int, seq: int = 1) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def table(tmp_path: Path) -> Upserted:
 
 def test_all_rows_go_and_what_the_table_is_stays(table: Upserted) -> None:
     before = opened(table.place)
-    version = empty(table.place, APP, "one")
+    version = empty(table.place, ONE, "one")
     assert version == before.version() + 1
     after = opened(table.place)
     assert table.rows() == []
@@ -53,13 +54,29 @@ def test_all_rows_go_and_what_the_table_is_stays(table: Upserted) -> None:
 
 
 def test_a_reset_empties_it_once_and_the_next_one_again(table: Upserted) -> None:
-    assert empty(table.place, APP, "one") is not None
+    assert empty(table.place, ONE, "one") is not None
     table.commits.forget(table.place)
     table.merge([row(7, 3)])
-    assert empty(table.place, APP, "one") is None
+    assert empty(table.place, ONE, "one") is None
     assert [one["id"] for one in table.rows()] == [7]
-    assert empty(table.place, "generation/reset/two", "two") is not None
+    assert empty(table.place, TWO, "two") is not None
     assert table.rows() == []
+    # One that an older copy of the checkpoint comes back to takes nothing of what was made since.
+    table.commits.forget(table.place)
+    table.merge([row(8, 4)])
+    assert empty(table.place, ONE, "one") is None
+    assert [one["id"] for one in table.rows()] == [8]
+
+
+def test_of_one_reset_after_the_other_the_log_keeps_the_newest_number(table: Upserted) -> None:
+    """It would keep each that has an application of its own for ever, in every checkpoint."""
+    for number in range(1, 4):
+        empty(table.place, Transaction("generation/reset", number), str(number))
+    told = opened(table.place)
+    told.create_checkpoint()
+    (kept,) = Path(table.place.url, "_delta_log").glob("*.checkpoint.parquet")
+    apps = [one["appId"] for one in pq.read_table(kept)["txn"].to_pylist() if one is not None]
+    assert [one for one in apps if "reset" in one] == ["generation/reset"]
 
 
 def test_a_rival_that_is_first_is_emptied_too(table: Upserted, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +88,7 @@ def test_a_rival_that_is_first_is_emptied_too(table: Upserted, monkeypatch: pyte
         return put_entry(*given)
 
     monkeypatch.setattr(emptying, "put_entry", rival)
-    assert empty(table.place, APP, "one") is not None
+    assert empty(table.place, ONE, "one") is not None
     assert table.rows() == []
 
 
@@ -85,7 +102,7 @@ def test_a_crash_before_its_entry_leaves_all_of_it(table: Upserted, monkeypatch:
     with monkeypatch.context() as patch:
         patch.setattr(failpoints, "reach", dies)
         with pytest.raises(failpoints.Failpoint):
-            empty(table.place, APP, "one")
+            empty(table.place, ONE, "one")
     assert len(table.rows()) == 3
-    assert empty(table.place, APP, "one") is not None
+    assert empty(table.place, ONE, "one") is not None
     assert table.rows() == []

@@ -13,7 +13,7 @@ from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.merge.vectors import vector_file
 from distributary.ingest.parquet.data_file import file_name, generation_mark, merged_name
-from distributary.ingest.tables.transaction import app_of_replays
+from distributary.ingest.tables.transaction import app_of_replays, app_of_resets
 from distributary.ingest.upkeep.replayed import REPLAYS
 from distributary.ingest.upkeep.undecided import Undecided, made_by, undecided
 
@@ -136,4 +136,5 @@ def test_the_number_of_a_replay_is_none_of_a_batch() -> None:
     found = Undecided({generation_mark(generation): 7})
     assert found.is_of({"appId": f"{generation}/events", "version": 8})
     assert not found.is_of({"appId": f"{generation}/events", "version": 7})
-    assert not found.is_of({"appId": app_of_replays(generation), "version": 1_800_000_000_000})
+    for app in (app_of_replays(generation), app_of_resets(generation)):
+        assert not found.is_of({"appId": app, "version": 1_800_000_000_000})
