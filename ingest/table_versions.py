@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 
 from deltalake.exceptions import DeltaError
 
 from distributary.errors import PipelineError
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import RESETS, Checkpoint, going
 from distributary.ingest.checkpoint.generation import app_of, read_generation
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.commit_log.owners import Records
@@ -103,22 +103,36 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
     """
     root = open_files(settings.sink.root, settings.storage)
     owners = {table: owner for table, owner in Records(root).all().items() if owner.pipeline == settings.name}
-    generation, at = _whole(root, settings.name, {owner.generation for owner in owners.values()}, batch)
-    parked = _parked(Checkpoint(open_files(settings.checkpoint, settings.storage)), generation)
+    at = _whole(root, settings.name, {owner.generation for owner in owners.values()}, batch)
+    generation, at_batch = at.generation, at.number
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    parked = _parked(checkpoint, generation)
+    # Amid a reset tables are half full; those of before it belong together.
+    if any(True for _ in going(checkpoint.files, RESETS)):
+        at = replace(at, is_newest=False)
     asked = [*sorted(owners), QUARANTINE_TABLE, CHANGES_TABLE, BATCHES_TABLE]
     with ThreadPoolExecutor(settings.limits.commit_threads) as pool:
-        found = list(pool.map(partial(_or_why_not, root, generation, at, parked), asked))
+        found = list(pool.map(partial(_or_why_not, root, at, parked), asked))
     tables = tuple(one for one in found if isinstance(one, TableVersion))
     unreadable = {table: one for table, one in zip(asked, found, strict=True) if isinstance(one, str)}
-    return Versions(settings.name, generation, at, tables, unreadable)
+    return Versions(settings.name, generation, at_batch, tables, unreadable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """A batch that is whole, of a generation; the newest one has what replays, and a reset, made of the tables since."""
+
+    generation: str
+    number: int
+    is_newest: bool = False
 
 
 def _or_why_not(
-    root: Files, generation: str, batch: int, parked: Mapping[str, tuple[int, ...]], table: str
+    root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table: str
 ) -> TableVersion | str | None:
     """A table as of a batch; in words why nobody can open it, None where it had no row by then."""
     try:
-        return _as_of(root, generation, batch, parked, table)
+        return _as_of(root, at, parked, table)
     except (ConnectionError, TimeoutError):
         raise  # the place of all of them
     except _UNREADABLE as error:
@@ -129,7 +143,7 @@ def _said(error: Exception) -> str:
     return without_logins(" ".join(str(error).split()))[:_MOST_TOLD] or type(error).__name__
 
 
-def _whole(root: Files, pipeline: str, generations: set[str], batch: int | None) -> tuple[str, int]:
+def _whole(root: Files, pipeline: str, generations: set[str], batch: int | None) -> _Batch:
     """The generation and the number of a batch that the ledger has, which every batch comes to last."""
     place = root.below(BATCHES_TABLE)
     try:
@@ -143,7 +157,7 @@ def _whole(root: Files, pipeline: str, generations: set[str], batch: int | None)
         ) from error
 
 
-def _told(place: Files, pipeline: str, generations: set[str], batch: int | None) -> tuple[str, int]:
+def _told(place: Files, pipeline: str, generations: set[str], batch: int | None) -> _Batch:
     newest = newest_version(place)
     apps = {app_of(generation, BATCHES_TABLE): generation for generation in generations}
     nearest: int | None = None
@@ -155,13 +169,13 @@ def _told(place: Files, pipeline: str, generations: set[str], batch: int | None)
             if nearest is None and (found := _in_snapshot(place, apps)) is not None:
                 nearest = found[1]
                 if batch in (None, nearest):
-                    return found
+                    return _Batch(*found, is_newest=True)
             break
         for app, number in told.items():
             if app not in apps:
                 continue
             if batch in (None, number):
-                return apps[app], number
+                return _Batch(apps[app], number, is_newest=nearest is None)
             nearest = number
     what = "no batch that is whole" if batch is None else f"no batch {batch}"
     known = "" if nearest is None else f"; the oldest one that its log tells of is {nearest}"
@@ -187,15 +201,15 @@ def _parked(checkpoint: Checkpoint, generation: str) -> Mapping[str, tuple[int, 
 
 
 def _as_of(
-    root: Files, generation: str, batch: int, parked: Mapping[str, tuple[int, ...]], table: str
+    root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table: str
 ) -> TableVersion | None:
-    place = root.below(table)
+    place, batch = root.below(table), at.number
     newest = newest_version(place)
     if newest is None:
         return None
     waits = sum(number <= batch for number in parked.get(table, ()))
-    app = app_of(generation, table)
-    before_later, replayed = newest, False
+    app = app_of(at.generation, table)
+    before_later, replayed, last_replay = newest, False, -1
     for version in range(newest, -1, -1):
         try:
             told = _transactions(place, version)
@@ -203,13 +217,15 @@ def _as_of(
             return _as_now(place, table, app, batch, waits)
         number = told.get(app)
         if number is not None and number <= batch:
-            return TableVersion(table, place.url, version, number, waits)
+            return TableVersion(table, place.url, max(version, last_replay), number, waits)
         # A shared table has batches of others in between; an entity's has one owner after the other.
         if number is None and app.endswith(_EVENTS) and any(one.endswith(_EVENTS) for one in told):
-            return TableVersion(table, place.url, version, None, waits)
+            return TableVersion(table, place.url, max(version, last_replay), None, waits)
         if number is not None:
-            before_later, replayed = version - 1, False
-        replayed = replayed or any(map(is_of_replay, told))
+            before_later, replayed, last_replay = version - 1, False, -1
+        if any(map(is_of_replay, told)):
+            replayed = True
+            last_replay = max(version, last_replay) if at.is_newest and app.endswith(_EVENTS) else -1
     # All its rows came back from quarantine, or from bronze: no batch's number is theirs, and so none is later.
     filled = replayed and app.endswith(_EVENTS)
     return TableVersion(table, place.url, before_later, None, waits) if filled else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,12 @@ from distributary.ingest.storage.probe import require_usable
 # rows set aside during a batch, raw; commits that can never succeed, and what the user decided about them; who runs it.
 CHANGES, PINS, ASIDE, STUCK = "changes", "pins", "aside", "stuck"
 RESOLUTIONS, GENERATION, LEASE = "resolutions", "generation.json", "lease"
+
+# Tables that are emptied and made again.
+RESETS = "resets"
+
+BEGUN, DONE = "begun.json", "done.json"
+"""What says in a folder of its own that a replay or a reset was begun, and that it is done."""
 
 # Schemas of keys, below the pins.
 KEYS = "keys"
@@ -66,6 +73,14 @@ class Checkpoint:
         """How many leftovers of killed writers were removed; only for the holder of the lease."""
         folders = ("", ENTRIES, CLOSED, CHANGES, PINS, f"{PINS}/{KEYS}", STUCK, RESOLUTIONS, LEASE)
         return sum(map(self.files.sweep, folders))
+
+
+def going(checkpoint: Files, kind: str) -> Iterator[str]:
+    """The ids of those of a kind, in a checkpoint, that were begun and are not done. Raises OSError."""
+    place = checkpoint.below(kind)
+    for name in place.folders():
+        if place.info(f"{name}/{BEGUN}") is not None and place.info(f"{name}/{DONE}") is None:
+            yield name
 
 
 def checkpoint_at(storage: StorageOptions, log: str) -> Checkpoint:

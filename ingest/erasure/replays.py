@@ -8,7 +8,7 @@ from distributary.errors import LeaseHeld
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.lease.replaying import alone
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.upkeep.replayed import sweep_records, under_way, with_records
+from distributary.ingest.upkeep.replayed import REPLAYS, sweep_records, under_way
 
 BRING_THEM_BACK = (
     "a replay was begun and is not done, and brings its records as they were: finish it by `distributary quarantine replay`, or "
@@ -20,9 +20,9 @@ def have_records(checkpoint: Checkpoint, root: Files, *, dry_run: bool) -> bool:
     """Whether any brings records yet; what those left that were never begun, or are done, is deleted, unless it is a dry run. Raises OSError."""
     if dry_run:
         return any(True for _ in under_way(checkpoint.files))
-    if not any(True for _ in with_records(checkpoint.files, root)):
+    if not checkpoint.files.folders(REPLAYS):
         return False
     # One that is just taking its records is alive, and is told.
     with suppress(LeaseHeld), alone(checkpoint):
         sweep_records(checkpoint.files, root)
-    return any(True for _ in with_records(checkpoint.files, root))
+    return bool(checkpoint.files.folders(REPLAYS))

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from distributary.ingest.checkpoint.damage import undamaged
+from distributary.ingest.checkpoint.folder import BEGUN, DONE, RESETS, going
 from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.transaction import Transaction, app_of_resets
-from distributary.ingest.upkeep.replayed import BEGUN, DONE, RESETS, resets_under_way
 
 FORMAT, WITHOUT_NUMBERS = 2, 1
 
@@ -50,7 +50,7 @@ class Reset:
 
 def unfinished(checkpoint: Files) -> Reset | None:
     """The one that was begun and is not done: there is no more than one. Raises PipelineError where that cannot be read."""
-    for name in resets_under_way(checkpoint):
+    for name in going(checkpoint, RESETS):
         place = checkpoint.below(f"{RESETS}/{name}")
         where = f"{place.url}/{BEGUN}"
         with undamaged(where, "delete its folder, and say `distributary reset` again"):
@@ -62,9 +62,9 @@ def unfinished(checkpoint: Files) -> Reset | None:
 
 
 def _forget_done(checkpoint: Files) -> None:
-    going = set(resets_under_way(checkpoint))
+    left = set(going(checkpoint, RESETS))
     for name in checkpoint.folders(RESETS):
-        if name not in going:
+        if name not in left:
             place = checkpoint.below(f"{RESETS}/{name}")
             # Without that nobody goes on with it, whatever else is left.
             place.delete([BEGUN])

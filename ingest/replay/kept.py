@@ -23,11 +23,11 @@ from typing import Any
 
 from distributary.errors import AnswerLost
 from distributary.ingest.checkpoint.damage import undamaged
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import BEGUN, DONE, Checkpoint
 from distributary.ingest.commit_log.formats import require_readable
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.numbered import numbered
-from distributary.ingest.upkeep.replayed import BEGUN, DONE, REPLAYS, records_of
+from distributary.ingest.upkeep.replayed import REPLAYS, records_of
 
 FORMAT = 4
 

@@ -9,16 +9,14 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 
+from distributary.ingest.checkpoint.folder import BEGUN, going
 from distributary.ingest.storage.contract import Files
 
 OUTCOMES = ".distributary/replays"
 """Where, under the root: a JSON file each, called as the replay's id."""
 
-REPLAYS, BEGUN, DONE = "replays", "begun.json", "done.json"
-"""Where replays are in a checkpoint, and what says that one was begun, and that it is done."""
-
-RESETS = "resets"
-"""Where resets are in a checkpoint, of which the same files say the same."""
+REPLAYS = "replays"
+"""Where replays are in a checkpoint."""
 
 _SUFFIX = ".json"
 
@@ -48,34 +46,15 @@ def forget(checkpoint: Files, root: Files, replay: str) -> None:
 
 def sweep_records(checkpoint: Files, root: Files) -> None:
     """Delete the files of replays that are done, or were never begun: only for who keeps other replays out. Raises OSError."""
-    going = set(under_way(checkpoint))
+    left = set(under_way(checkpoint))
     for name in checkpoint.folders(REPLAYS):
-        if name not in going:
+        if name not in left:
             forget(checkpoint, root, name)
-
-
-def with_records(checkpoint: Files, root: Files) -> Iterator[str]:
-    """The ids of a checkpoint's replays that have records as they came, of whatever has become of them, or may take some."""
-    going = set(under_way(checkpoint))
-    for name in checkpoint.folders(REPLAYS):
-        if name in going or any(True for _ in records_of(checkpoint, root, name).walk()):
-            yield name
 
 
 def under_way(checkpoint: Files) -> Iterator[str]:
     """The ids of a checkpoint's replays that were begun and are not done. Raises OSError."""
-    yield from _going(checkpoint.below(REPLAYS))
-
-
-def resets_under_way(checkpoint: Files) -> Iterator[str]:
-    """The same of its resets, which have emptied tables, or are to."""
-    yield from _going(checkpoint.below(RESETS))
-
-
-def _going(place: Files) -> Iterator[str]:
-    for name in place.folders():
-        if place.info(f"{name}/{BEGUN}") is not None and place.info(f"{name}/{DONE}") is None:
-            yield name
+    return going(checkpoint, REPLAYS)
 
 
 def replays_before(root: Files, bound: datetime) -> list[str]:

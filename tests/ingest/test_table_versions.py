@@ -18,7 +18,7 @@ from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.derived.there import versions_now
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.storage.opening import files_at
-from distributary.ingest.table_versions import _as_of, versions_at
+from distributary.ingest.table_versions import _as_of, _Batch, versions_at
 
 
 def garbled_end(table: Path) -> Callable[[], object]:
@@ -66,6 +66,34 @@ def test_a_ledger_that_nobody_can_open_is_named_with_what_to_do(tmp_path: Path, 
     put_right()
 
 
+def version_of(root: Path, commits: list[tuple[str, int]], at: _Batch) -> int | None:
+    """The version as of a batch of a table that these commits filled, by their applications and numbers."""
+    place = files_at(root).below(GOLF)
+    place.put(entry_path(0), b'{"commitInfo": {}}')
+    for version, (role, number) in enumerate(commits, 1):
+        told = {"txn": {"appId": f"g/{role}", "version": number}} if role else {"commitInfo": {}}
+        place.put(entry_path(version), json.dumps(told).encode())
+    found = _as_of(files_at(root), at, {}, GOLF)
+    return None if found is None else found.version
+
+
+@pytest.mark.parametrize(
+    ("commits", "wanted", "before"),
+    [
+        ([("events", 3), ("replay", 1000)], 2, 1),
+        ([("events", 3), ("reset", 999), ("replay", 1000), ("", 0)], 3, 1),
+        ([("events", 3), ("replay", 1000), ("events", 5), ("replay", 1001)], 2, 1),
+        ([("events", 3), ("", 0)], 1, 1),
+    ],
+)
+def test_as_of_the_newest_batch_a_table_has_what_replays_and_a_reset_made_of_it_since(
+    tmp_path: Path, commits: list[tuple[str, int]], wanted: int, before: int
+) -> None:
+    """What it had before that upkeep deletes; as of an older one it is what it was by then."""
+    assert version_of(tmp_path, commits, _Batch("g", 3, is_newest=True)) == wanted
+    assert version_of(tmp_path, commits, _Batch("g", 3)) == before
+
+
 @pytest.mark.parametrize(
     ("commits", "wanted"),
     [
@@ -79,10 +107,4 @@ def test_a_ledger_that_nobody_can_open_is_named_with_what_to_do(tmp_path: Path, 
 def test_a_table_that_replays_alone_had_filled_by_then_has_a_version(
     tmp_path: Path, commits: list[tuple[str, int]], wanted: int | None
 ) -> None:
-    place = files_at(tmp_path).below(GOLF)
-    place.put(entry_path(0), b'{"commitInfo": {}}')
-    for version, (role, number) in enumerate(commits, 1):
-        told = {"txn": {"appId": f"g/{role}", "version": number}}
-        place.put(entry_path(version), json.dumps(told).encode())
-    found = _as_of(files_at(tmp_path), "g", 3, {}, GOLF)
-    assert (None if found is None else found.version) == wanted
+    assert version_of(tmp_path, commits, _Batch("g", 3)) == wanted

@@ -23,6 +23,7 @@ from distributary.ingest.rebuild.reset import reset
 from distributary.ingest.rebuild.resets import Reset
 from distributary.ingest.rebuild.silver import Replayed, replay
 from distributary.ingest.storage.opening import open_files
+from distributary.ingest.table_versions import versions_at
 from distributary.ingest.upkeep.replayed import REPLAYS
 from distributary.producer_sim.verify.comparison import verify
 
@@ -129,9 +130,13 @@ def test_wherever_a_reset_ends_the_next_call_makes_the_same_tables(
 
 
 def test_what_kafka_has_forgotten_is_made_again_without_it(kept: PipelineKit) -> None:
-    before = silver(kept)
+    before, versions = silver(kept), versions_at(kept.settings)
     forget(kept)
     done = reset(kept.settings, spark=kept.spark)
+    # Its versions of before are of files that upkeep deletes.
+    now, there = versions_at(kept.settings), kept.versions()
+    assert now.batch == versions.batch
+    assert all(now[name].version == there[name] > versions[name].version for name in before)
     assert set(done.emptied) == set(before)
     assert done.replayed is not None
     assert sum(done.replayed.tables.values()) == sum(map(len, before.values()))
@@ -248,9 +253,12 @@ def test_a_reset_that_is_gone_on_with_loses_nothing_of_a_run_that_died_since(
     schema = registered(kit)
     kit.send([schema.value(game=f"g{number % 2}", level=number) for number in range(4)])
     kit.run()
+    whole = versions_at(kit.settings)
     fail_at(failpoints.AMID_RESET)
     with pytest.raises(Failpoint):
         reset(kit.settings, spark=kit.spark)
+    # Of tables that are half full those of before belong together.
+    assert versions_at(kit.settings) == whole
     kit.send([schema.value(game=f"g{number % 2}", level=number) for number in range(4, 8)])
     fail_at(failpoints.BEFORE_LEDGER)
     with pytest.raises(BudgetSpent):

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import DONE, Checkpoint
 from distributary.ingest.erasure.replays import have_records
 from distributary.ingest.lease.replaying import alone
 from distributary.ingest.replay.kept import kept_as
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles
-from distributary.ingest.upkeep.replayed import DONE
 
 
 class Store(PosixFiles):
@@ -28,7 +27,7 @@ class Store(PosixFiles):
 
 
 def payloads(folder: Path) -> list[str]:
-    return sorted(file.name for file in folder.rglob("*.parquet"))
+    return sorted(file.name for file in folder.rglob("*") if file.is_file() and b"said" in file.read_bytes())
 
 
 @pytest.mark.parametrize("place", [PosixFiles, Store])
@@ -40,17 +39,19 @@ def test_what_died_while_it_took_records_leaves_none_of_them(
         one = kept_as(checkpoint.files, root, name)
         one.announce()
         one.records.put(f"{name}.parquet", b"what somebody said")
+        # Killed while it wrote one.
+        one.records.put(f".{name}.tmp", b"what somebody said")
         if name != "taking":
             one.begin({"id": name, "at": "2026-01-01"})
         if name == "done":
             one.place.put_new(DONE, b"{}")
     assert have_records(checkpoint, root, dry_run=True)
-    assert payloads(tmp_path) == ["begun.parquet", "done.parquet", "taking.parquet"]
+    assert len(payloads(tmp_path)) == 6
     with alone(checkpoint):
         assert have_records(checkpoint, root, dry_run=False)
-    assert len(payloads(tmp_path)) == 3, "one that is just taking them is alive"
+    assert len(payloads(tmp_path)) == 6, "one that is just taking them is alive"
     assert have_records(checkpoint, root, dry_run=False)
-    assert payloads(tmp_path) == ["begun.parquet"]
+    assert payloads(tmp_path) == [".begun.tmp", "begun.parquet"]
     kept_as(checkpoint.files, root, "begun").place.put_new(DONE, b"{}")
     assert not have_records(checkpoint, root, dry_run=False)
     assert payloads(tmp_path) == []

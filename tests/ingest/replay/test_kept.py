@@ -23,7 +23,7 @@ from distributary.ingest.replay.kept import (
 )
 from distributary.ingest.replay.portions import Portion
 from distributary.ingest.storage.opening import files_at
-from distributary.ingest.upkeep.replayed import forget, records_of, sweep_records, with_records
+from distributary.ingest.upkeep.replayed import forget, sweep_records
 
 
 def begun(portion: Portion | None) -> dict[str, Any]:
