@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from distributary.errors import CommitImpossible
+from distributary.errors import CommitImpossible, TableAhead
 from distributary.ingest import failpoints
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
@@ -102,6 +102,11 @@ class Committing:
         """Inside, what a table can never take is told with what to do."""
         try:
             yield
+        except TableAhead as error:
+            raise TableAhead(
+                f"a replay is decided and cannot be finished; nothing of it is lost or twice: {error}. Delete {self.kept.place.url}, and the next "
+                "replay finds what its tables have by then"
+            ) from error
         except CommitImpossible as error:
             raise CommitImpossible(
                 f"a replay is decided and cannot be finished; nothing of it is lost or twice: {error}. Put the table "

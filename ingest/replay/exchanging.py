@@ -107,13 +107,15 @@ class Exchange:
         )
 
     def _is_in(self, newest: int | None, version: int) -> bool:
-        """Raises TableAhead where the table has another replay by this number, or one that nobody has decided yet."""
+        """Raises TableAhead where the table has another replay by this number, or a later one and nobody tells whether it has this."""
         one = self.commit
         if newest is None or newest < one.batch_id:
             return False
         found = commit_of(one.place, version, one.app_id, one.batch_id)
-        # One that nobody has any more is not doubted.
-        if newest == one.batch_id and (found is None or found[0].get(REPLAY, self.replay) == self.replay):
+        # One that nobody has any more is not doubted, as long as none came behind it.
+        if found is None:
+            found = ({}, {}) if newest == one.batch_id else None
+        if found is not None and found[0].get(REPLAY, self.replay) == self.replay:
             return True
         raise one.ahead("what a later replay gave it")
 

@@ -147,6 +147,11 @@ class TableCommit:
             return False
         if newest == mine.batch_id and self._is_told(version):
             return True
+        if is_of_replay(mine.app_id):
+            # That others came since says nothing against it, as it does of a batch.
+            if self._told(version):
+                return True
+            raise self.ahead("what a later replay gave it")
         what = (
             f"batch {newest} already"
             if newest != mine.batch_id
@@ -156,6 +161,11 @@ class TableCommit:
 
     def ahead(self, what: str) -> TableAhead:
         """The error for a table that has something already which its log only now comes to."""
+        if is_of_replay(self.app_id):
+            return TableAhead(
+                f"table {self.place} has {what}, and its log does not tell of this one, {self.batch_id}: the checkpoint was put back from an older "
+                "copy, or a copy of it is run somewhere else"
+            )
         return TableAhead(
             f"table {self.place} has {what}, and this log only now comes to batch {self.batch_id}: its checkpoint was put back "
             "from an older copy, or a copy of it is run somewhere else. Run one alone; where the newest one is gone, go on with a new "
@@ -178,14 +188,18 @@ class TableCommit:
         return found is not None
 
     def _is_told(self, version: int) -> bool:
-        """Whether the commit of this number is this batch's; one that nobody has any more is not doubted.
+        """Whether the commit of this number is this batch's; one that nobody has any more is not doubted."""
+        return self._told(version) is not False
+
+    def _told(self, version: int) -> bool | None:
+        """The same; None where nobody has it any more.
 
         By its files, too, since a sweep leaves none that the batch does not name; Spark's writer, by which the table may have been
         filled although its files were decided otherwise, has files of its own.
         """
         found = commit_of(self.place, version, self.app_id, self.batch_id)
         if found is None:
-            return True
+            return None
         info, files = found
         told = told_by(info)
         same = not self.native or told is not info or self._is_of(told, files.keys())

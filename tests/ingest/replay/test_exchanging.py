@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -145,12 +145,28 @@ def test_of_one_replay_after_the_other_only_the_newest_number_stays(table: Table
         replay = str(number) * 32
         assert table.exchange([], [number], number=number, replay=replay).made()
         assert not table.exchange([], [number], number=number, replay=replay).made()
+    # Gone on with by an older copy of the checkpoint: it is in, whatever came since.
+    assert not table.exchange([], [5], number=5, replay="5" * 32).made()
     assert set(table.said()) == {n for n in range(12) if n not in (5, 7)}
     # By a number that is taken nobody takes what is decided for what is in.
     for number in (6, 7):
         with pytest.raises(TableAhead, match="what a later replay gave it"):
             table.exchange([], [1], number=number, replay="beef" * 8).made()
     assert 1 in table.said()
+
+
+def test_one_that_comes_to_a_table_is_known_behind_a_later_one(table: Table) -> None:
+    """As where a copy of the checkpoint comes back to it; one of which nobody tells is none that is in."""
+    told = [
+        TableCommit("t", table.place, [table.file([20 + number], "new")], SCHEMA, Transaction("g/replay", number), native=True)
+        for number in (1, 2)
+    ]
+    assert all(map(table.commits.commit, told))
+    assert not table.commits.commit(told[0])
+    assert set(table.said()) == {*range(12), 21, 22}
+    other = replace(told[0], files=[table.file([30], "new")])
+    with pytest.raises(TableAhead, match=r"its log does not tell of this one, 1: the checkpoint was put back"):
+        table.commits.commit(other)
 
 
 @given(st.sets(st.integers(0, 14)), st.sets(st.integers(0, 14)))
