@@ -179,9 +179,12 @@ def _told(place: Files, pipeline: str, generations: set[str], batch: int | None)
             nearest = number
     what = "no batch that is whole" if batch is None else f"no batch {batch}"
     known = "" if nearest is None else f"; the oldest one that its log tells of is {nearest}"
-    raise PipelineError(
-        f"{place.url} tells of {what} of pipeline {pipeline}{known}. Look into its rows for the numbers of batches (`batch_id`)"
+    remedy = (
+        "Run it first: as soon as it has a batch, its tables have versions. If it has some, see that `name` and `sink.root` are those of that run"
+        if nearest is None
+        else "Look into its rows for the numbers of batches (`batch_id`)"
     )
+    raise PipelineError(f"{place.url} tells of {what} of pipeline {pipeline}{known}. {remedy}")
 
 
 def _in_snapshot(place: Files, apps: Mapping[str, str]) -> tuple[str, int] | None:

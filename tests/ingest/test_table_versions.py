@@ -49,6 +49,15 @@ def test_a_table_that_nobody_can_open_is_named_and_the_others_are_answered(
     assert versions_at(settings(tmp_path)) == whole
 
 
+def test_before_the_first_batch_is_said_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"no batch that is whole of pipeline games\. Run it first: "):
+        versions_at(settings(tmp_path))
+    batch(goes_on(query(tmp_path)))
+    number = versions_at(settings(tmp_path)).batch
+    with pytest.raises(PipelineError, match=rf"the oldest one that its log tells of is {number}\. Look into its rows"):
+        versions_at(settings(tmp_path), number + 70)
+
+
 @pytest.mark.parametrize("harm", [other_things, newer_protocol])
 def test_a_version_from_before_a_table_was_harmed_is_answered(tmp_path: Path, harm: Harm) -> None:
     batch(goes_on(query(tmp_path)))

@@ -40,7 +40,7 @@ def test_the_pages_commands_do_what_it_says(
     assert f"{kit.folder_of('chess')}: 3 rows would make room for what comes" in told[2][1]
     assert f"{kit.folder_of('chess')}: 3 rows in the place of 3" in told[3][1]
     assert "games: 3 of 3 records decoded again" in told[4][1]
-    assert told[-1][1].startswith("holds: 3 rows in 1 tables")
+    assert told[-1][1].startswith("holds: 3 rows in 1 table")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(kit.settings_file.parent)
     exec(compile(code, str(PAGE), "exec"), {})  # noqa: S102 - as the page says

@@ -43,6 +43,6 @@ def test_the_pages_commands_do_what_it_says(kit: PipelineKit, stack: LocalStack)
     assert "value:" not in told["show"]
     assert "silver_chess_events: 1 record\n" in told["replay"]
     assert "games: 1 of 1 record brought back" in told["replay"]
-    assert told["games.yaml"].startswith("holds: 2 rows in 1 tables, 1 in quarantine")
+    assert told["games.yaml"].startswith("holds: 2 rows in 1 table, 1 in quarantine")
     # The records are of today, so none is old enough.
     assert "games: 0 records deleted" in told["purge"]
