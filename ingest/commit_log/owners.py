@@ -76,6 +76,19 @@ class Records:
         """The name of each one's pipeline."""
         return {table: owner.pipeline for table, owner in self.all().items()}
 
+    def of_pipeline(self, pipeline: str, generation: str | None = None) -> tuple[list[str], frozenset[str]]:
+        """The tables that are a pipeline's, in order, and all names that it has had while it had any, but for those that are others' by now.
+
+        `generation` is one that is its own, though its tables may still tell the name that it had before.
+        """
+        now = self.all()
+        mine = {owner.generation for owner in now.values() if owner.pipeline == pipeline} | {generation}
+        tables = sorted(table for table, owner in now.items() if owner.generation in mine)
+        others = {owner.pipeline for owner in now.values() if owner.generation not in mine}
+        ever = (owner for owners in self.ever().values() for owner in owners)
+        names = {owner.pipeline for owner in ever if owner.generation in mine} - others
+        return tables, frozenset({pipeline, *names})
+
     def of(self, table: str) -> Owner | None:
         """Whose a table is, by its folder; None of one that is nobody's. Raises CheckpointMismatch for a record that was edited."""
         return self.newest(table, self.numbers())[1]
@@ -163,8 +176,11 @@ class Owners:
             return False
         return owner is not None and self._is_me(owner)
 
-    def adopt(self, tables: Collection[str]) -> None:
-        """Have those of the tables of one's own log that were made before there were records. Raises TablesOfAnotherRun for a copy of the log."""
+    def adopt(self, tables: Collection[str], *, renamed: bool = False) -> None:
+        """Have those of the tables of one's own log that were made before there were records. Raises TablesOfAnotherRun for a copy of the log.
+
+        Where the pipeline was `renamed` all of its tables tell its name from here on, also such as get no rows any more: by that they are found.
+        """
         recorded = self.records.tables().keys()
         for table in sorted(recorded & set(tables)):
             owner = self.records.of(table)
@@ -173,6 +189,8 @@ class Owners:
                 self.claim([table])
                 break
         self.claim(sorted(set(tables) - recorded))
+        if renamed:
+            self.claim(sorted(table for table, owner in self.records.all().items() if self._is_me(owner)))
 
     def take_over(self) -> None:
         """Have all tables of logs that were handed over to this one, and of those that are dead. Raises OSError as `heir` does."""

@@ -15,9 +15,10 @@ from typing import Any
 import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from distributary.errors import ConfigError, PipelineError
+from distributary.errors import CheckpointMismatch, ConfigError, PipelineError
 from distributary.ingest.bronze.rule import KEEPS_PROPERTY
 from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, fold
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.erasure import bodies
@@ -156,7 +157,8 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
     condition = conditions_ahead([("--where", wanted.where)])[wanted.where]
     root = open_files(settings.sink.root, settings.storage)
     try:
-        tables = _chosen(root, settings.name, wanted.tables)
+        mine, names = Records(root).of_pipeline(settings.name, _generation(settings))
+        tables = _chosen(root, mine, wanted.tables)
         derived = derived_tables(root, settings.derive, settings.name)
         now = clock(root) if tables and not wanted.dry_run else 0
     except OSError as error:
@@ -171,7 +173,7 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
         wanted.dry_run,
         datetime.now(timezone.utc),
     )
-    work = _Work(_Place(root, settings.name, settings.sink.columns, now), condition, wanted, done)
+    work = _Work(_Place(root, settings.name, names, settings.sink.columns, now), condition, wanted, done)
     advance, found = make_bar(len(tables), "erasing"), list[TableErasure]()
     with upkeep_under_way(root) if tables and not wanted.dry_run else nullcontext():
         for table in tables:
@@ -222,9 +224,16 @@ def _recorded(root: Files, done: Erasure) -> Erasure:
         ) from error
 
 
-def _chosen(root: Files, pipeline: str, wished: Sequence[str]) -> list[str]:
-    owners = Records(root).all()
-    mine = sorted(table for table, owner in owners.items() if owner.pipeline == pipeline)
+def _generation(settings: Settings) -> str | None:
+    """The checkpoint's, by which tables are known that still tell the name that the pipeline had before."""
+    try:
+        found = read_generation(Checkpoint(open_files(settings.checkpoint, settings.storage)))
+    except CheckpointMismatch:
+        return None
+    return None if found is None else found.id
+
+
+def _chosen(root: Files, mine: Sequence[str], wished: Sequence[str]) -> list[str]:
     known = [*mine, *(memory_folder(table) for table in mine), QUARANTINE_TABLE]
     there = [table for table in dict.fromkeys(known) if has_log(root.below(table))]
     if unknown := sorted(set(wished) - set(there)):
@@ -256,10 +265,11 @@ def _undecided(settings: Settings, root: Files) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A pipeline's tables under a root, at a time by its clock; `columns` are those of Kafka."""
+    """A pipeline's tables under a root, at a time by its clock; `columns` are those of Kafka, `names` all that it has had."""
 
     root: Files
     pipeline: str
+    names: frozenset[str]
     columns: Columns
     now: int
 
@@ -360,7 +370,7 @@ class _Work:
 
     def _of_quarantine(self, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)
-        which = Quarantined(self.condition, self.where.pipeline, keys)
+        which = Quarantined(self.condition, self.where.names, keys)
         found = self._told(
             QUARANTINE_TABLE, place, self._without(place, which.rows(self._keep(QUARANTINE_TABLE)))
         )

@@ -39,13 +39,13 @@ _OFTEN = 16
 class Quarantined:
     """What tells such records, and how many nobody can look into.
 
-    pipeline  whose records alone are meant
-    keys      keys of records that go, whatever they say
-    unread    how many had bytes that are no JSON, of all that were looked at last
+    names   of the pipeline whose records alone are meant, the one that it has and those before
+    keys    keys of records that go, whatever they say
+    unread  how many had bytes that are no JSON, of all that were looked at last
     """
 
     condition: ReadCondition
-    pipeline: str
+    names: frozenset[str]
     keys: frozenset[bytes] = frozenset()
     unread: int = 0
 
@@ -61,7 +61,7 @@ class Quarantined:
         whose = rows.column("pipeline").to_pylist() if known else [None] * rows.num_rows
         for row, (key, value, pipeline) in enumerate(zip(keys, values, whose, strict=True)):
             # Versions before did not say whose they are.
-            if pipeline in (None, self.pipeline):
+            if pipeline is None or pipeline in self.names:
                 found[row] = key in self.keys or self._says_so(value)
         return found
 

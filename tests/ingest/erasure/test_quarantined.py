@@ -22,7 +22,7 @@ SAYS = {"who": {"name": "ann"}, "n": 1}
 def met(
     *records: tuple[bytes | None, bytes | None, str | None], keys: tuple[bytes, ...] = ()
 ) -> tuple[list[bool], int]:
-    which = Quarantined(ANN, "games", frozenset(keys))
+    which = Quarantined(ANN, frozenset({"games"}), frozenset(keys))
     key, value, pipeline = zip(*records, strict=True)
     arrays = [pa.array(key, pa.binary()), pa.array(value, pa.binary()), pa.array(pipeline, pa.string())]
     rows = pa.RecordBatch.from_arrays(arrays, names=["kafka_key", "value", "pipeline"])
@@ -105,7 +105,7 @@ def test_what_else_a_record_says_does_not_matter(more: Any) -> None:
 
 def test_a_table_of_before_records_said_whose_they_are() -> None:
     rows = pa.RecordBatch.from_pydict({"kafka_key": [b"a"], "value": [json.dumps(SAYS).encode()]})
-    assert Quarantined(ANN, "games").rows().met(rows).tolist() == [True]
+    assert Quarantined(ANN, frozenset({"games"})).rows().met(rows).tolist() == [True]
 
 
 def test_a_key_is_enough() -> None:
