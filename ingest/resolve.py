@@ -18,7 +18,7 @@ from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.manifests import ManifestStore, finished_manifest, finished_table
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.partitions import partition_columns
-from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, aside_prefix
 from distributary.ingest.commit_log.reading import KeptLog
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.lease.holding import held
@@ -190,7 +190,7 @@ def _without_files(checkpoint: Checkpoint, root: Files, waiting: Sequence[StuckT
 
 def _files_of(root: Files, folder: str) -> frozenset[str]:
     """The names of the files that wait for a table, or of what was put aside of it."""
-    folders = [folder, *(one for one in root.folders() if one.startswith(_aside(folder)))]
+    folders = [folder, *(one for one in root.folders() if one.startswith(aside_prefix(folder)))]
     return frozenset(name for one in folders for name in root.names(one))
 
 
@@ -259,7 +259,7 @@ def _recreate(
     if not isinstance(root, PosixFiles):
         return
     # Whoever said this before may have died when the table was aside, and its files were.
-    asides = [one for one in root.folders() if one.startswith(_aside(folder))]
+    asides = [one for one in root.folders() if one.startswith(aside_prefix(folder))]
     for file in (file for one in manifests for file in one.table(folder).files):
         any(root.rename(f"{aside}/{file.name}", f"{folder}/{file.name}") for aside in asides)
 
@@ -291,15 +291,10 @@ def _require_taken(
     )
 
 
-def _aside(folder: str) -> str:
-    """What the names begin with of what was a table."""
-    return f".{folder}.replaced-"
-
-
 def _put_aside(root: Files, folder: str) -> None:
     """What a user may want back is never removed."""
     if isinstance(root, PosixFiles):
-        root.rename(folder, f"{_aside(folder)}{int(time.time())}")
+        root.rename(folder, f"{aside_prefix(folder)}{int(time.time())}")
         return
     if has_log(root.below(folder)):
         raise ConfigError(

@@ -62,6 +62,11 @@ MEMORY_SUFFIX = "__deleted"
 """What the name of a table's folder is followed by in that of the table which remembers its deletes."""
 
 
+def aside_prefix(folder: str) -> str:
+    """What the names begin with of what was the table in a folder, once it was put aside by `distributary resolve`."""
+    return f".{folder}.replaced-"
+
+
 def table_name(template: str, entity: str, fold_case: bool) -> str:
     """The table of a routing value: a pure function of it, injective, and one plain folder name.
 

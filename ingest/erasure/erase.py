@@ -19,7 +19,7 @@ from distributary.errors import CheckpointMismatch, ConfigError, PipelineError
 from distributary.ingest.bronze.rule import KEEPS_PROPERTY
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import read_generation
-from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, fold
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, aside_prefix, fold
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.erasure import bodies
 from distributary.ingest.erasure.forgetting import Remembered
@@ -53,6 +53,9 @@ _DAY = 86_400_000
 _ROUNDS = 600_000
 
 MADE_OF_OTHERS = "it is made of others: `distributary derive`, for a stream with `--whole`, makes it again without these rows, and upkeep deletes what it was before"
+
+
+PUT_ASIDE = "it is what a table was before `distributary resolve --recreate` made that anew, and is not looked into: delete the folder once nobody wants it back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +183,18 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
             found.append(work.of(table))
             advance(1)
     found += [TableErasure(table, left=(MADE_OF_OTHERS,)) for table in derived]
+    found += [TableErasure(folder, left=(PUT_ASIDE,)) for folder in put_aside(root, mine)]
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     if have_records(checkpoint, root, dry_run=wanted.dry_run):
         found.append(TableErasure(QUARANTINE_TABLE, left=(BRING_THEM_BACK,)))
     done = replace(done, tables=_together([*found, *work.forgotten]), undecided=_undecided(settings, root))
     return done if wanted.dry_run or not done.rows else _recorded(root, done)
+
+
+def put_aside(root: Files, tables: Sequence[str]) -> list[str]:
+    """The folders that have what some tables were before somebody had them made anew. Raises OSError."""
+    prefixes = tuple(map(aside_prefix, tables))
+    return [folder for folder in root.folders() if folder.startswith(prefixes)] if prefixes else []
 
 
 def digest(where: str, id_: str) -> str:

@@ -20,12 +20,14 @@ from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.erasure.erase import put_aside
 from distributary.ingest.lease.holding import held
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Advance
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.routing.conditions import conditions_ahead
 from distributary.ingest.settings.groups import Columns
+from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.known import (
     ENTITY_PROPERTY,
     PIPELINE_PROPERTY,
@@ -104,6 +106,8 @@ def test_a_table_that_is_skipped_waits_no_more(tmp_path: Path, stuck: Manifest) 
 def test_a_table_made_anew_is_empty_and_has_the_files_that_wait(tmp_path: Path, stuck: Manifest) -> None:
     resolve(settings(tmp_path), GOLF, "recreate")
     (old,) = (tmp_path / "lake").glob(f".{GOLF}.replaced-*")
+    # An erasure does not look there, and says so.
+    assert put_aside(files_at(tmp_path / "lake"), [QUEST, GOLF]) == [old.name]
     table = DeltaTable(tmp_path / "lake" / GOLF)
     assert table.metadata().configuration[ENTITY_PROPERTY] == "golf"
     assert table.to_pyarrow_table().num_rows == 0
