@@ -18,6 +18,7 @@ from distributary.ingest.batch.finish import Finisher, ahead
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.checkpoint.change_log import ChangeLog
+from distributary.ingest.checkpoint.folder import RESETS, going
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import manifest_of, names_of
 from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
@@ -92,6 +93,11 @@ class BatchRunner:
         self._log.look()
         batch, rewritten = run.log.last()
         is_new = self._log.settled < self._log.start.number
+        if is_new and any(True for _ in going(run.checkpoint.files, RESETS)):
+            _log.warning(
+                "a reset was begun and is not done, so tables lack rows that are kept as they came: say `distributary reset` with `--layer silver` "
+                "again once this run has ended"
+            )
         if batch is not None:
             self._last = manifest_of(batch, run.checkpoint.log)
         if is_new and self._last is not None:

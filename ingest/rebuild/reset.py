@@ -120,6 +120,8 @@ class _Resetting:
         begun = resets.unfinished(run.checkpoint.files)
         # Also of one that is gone on with: a run may have died since, and what a table had of its batch goes with the rest.
         self._finish_newest()
+        if begun is not None and not self.force:
+            self._require_still_kept(begun)
         one = begun or self._begun()
         emptied = self._emptied(one, self._tell)
         replayed = Rebuilding(self.work, self.watch).done(Chosen(), rebuilt=True)
@@ -147,6 +149,20 @@ class _Resetting:
         one = Reset(uuid.uuid4().hex, tuple(there), self._number(there))
         one.begin(run.checkpoint.files, datetime.now(timezone.utc).isoformat())
         return one
+
+    def _require_still_kept(self, one: Reset) -> None:
+        """As of one that is begun now: a run may have gone on since without keeping records as they came."""
+        run = self.work.pipeline.run
+        by = one.transaction(run.generation.id)
+        left = [
+            folder
+            for folder in one.tables
+            if not folder.endswith(MEMORY_SUFFIX)
+            and has_log(run.tables.place(folder))
+            and not is_committed(run.tables.place(folder), by.app_id, by.batch_id)
+        ]
+        if left:
+            _require_kept(self.work.raw(), Tables(run.root, left, run.rules.workers.columns))
 
     def _finish_newest(self) -> None:
         """The newest batch in all its tables: what a later start put there would come beside what is made again."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from tests.ingest.e2e.handmade import quarantined, reasons, registered
+from tests.ingest.e2e.handmade import column, quarantined, reasons, registered
 from tests.ingest.e2e.keyed import rows_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.test_bronze import send_mixed
@@ -268,3 +268,28 @@ def test_a_reset_that_is_gone_on_with_loses_nothing_of_a_run_that_died_since(
     kit.run()
     assert sorted(row["level"] for rows in silver(kit).values() for row in rows) == list(range(8))
     assert_clean(kit)
+
+
+# What is not in bronze is refused before anything is emptied in a test above.
+@pytest.mark.heavy
+def test_a_reset_that_is_gone_on_with_takes_no_rows_that_bronze_was_not_given_since(
+    kit: PipelineKit, fail_at: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    kit.configured(bronze={})
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", level=1)])
+    kit.run()
+    fail_at(failpoints.AMID_RESET)
+    with pytest.raises(Failpoint):
+        reset(kit.settings, spark=kit.spark)
+    fail_at()
+    kit.configured(bronze=None)
+    kit.send([schema.value(game="chess", level=2)])
+    kit.run()
+    assert "a reset was begun and is not done" in caplog.text
+    kit.configured(bronze={})
+    with pytest.raises(ConfigError, match="records that bronze does not have"):
+        reset(kit.settings, spark=kit.spark)
+    assert column(kit, "chess", "level") == [1, 2]
+    assert reset(kit.settings, spark=kit.spark, force=True).resumed
+    assert column(kit, "chess", "level") == [1]
