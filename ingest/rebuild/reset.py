@@ -123,7 +123,7 @@ class _Resetting:
         if begun is not None and not self.force:
             self._require_still_kept(begun)
         one = begun or self._begun()
-        emptied = self._emptied(one, self._tell)
+        emptied = self._emptied(one, lambda folder: self._tell(folder, one.number))
         replayed = Rebuilding(self.work, self.watch).done(Chosen(), rebuilt=True)
         one.end(run.checkpoint.files, {"replayed": replayed.as_dict()})
         return Was(run.pipeline, "silver", begun is not None, emptied, replayed)
@@ -202,7 +202,7 @@ class _Resetting:
         run = self.work.pipeline.run
         had = run.tables.newest_batches(dict.fromkeys(folders, app_of_resets(run.generation.id)))
         before = max((number for number in had.values() if number is not None), default=0)
-        return max(next_number(run.checkpoint.files), before + 1)
+        return next_number(run.checkpoint.files, before)
 
     def _emptied(self, one: Reset, tell: Callable[[str], None] = lambda folder: None) -> tuple[str, ...]:
         """The folders that were emptied now; `tell` is told of each right before."""
@@ -218,14 +218,14 @@ class _Resetting:
             run.tables.changed(folder)
         return tuple(done)
 
-    def _tell(self, folder: str) -> None:
+    def _tell(self, folder: str, number: int | None) -> None:
         """Keep of which records a table is about to have no row; what remembers deletes has none."""
         run = self.work.pipeline.run
         if not folder.endswith(MEMORY_SUFFIX):
             gone: dict[Partition, BitMap64] = {}
             for places in _places(Tables(run.root, [folder], run.rules.workers.columns), folder):
                 _add(gone, places)
-            tell_emptied(run.root, run.pipeline, gone)
+            tell_emptied(run.root, run.pipeline, gone, number)
 
 
 def _places(tables: Tables, folder: str) -> Iterator[Places]:

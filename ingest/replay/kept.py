@@ -124,13 +124,13 @@ class Kept:
             return value
 
 
-def next_number(checkpoint: Files) -> int:
-    """A number that no replay of the checkpoint had, whatever became of its folder: only for who keeps other replays out. Raises OSError.
+def next_number(checkpoint: Files, above: int = 0) -> int:
+    """A number that no replay or reset of the checkpoint had, whatever became of its folder, and above another one: only for who keeps other replays out. Raises OSError.
 
     It goes by the clock where that is ahead: a checkpoint that was put back from a copy knows of none that came since.
     """
     had = numbered(checkpoint, _NUMBERS, _SUFFIX)
-    number = max(max(had, default=0) + 1, int(time.time() * 1000))
+    number = max(max(had, default=0) + 1, above + 1, int(time.time() * 1000))
     path = f"{_NUMBERS}/{number}{_SUFFIX}"
     # One of its own, as of two that are the same nobody is told that another was first.
     if not checkpoint.put_new(path, json.dumps({"by": uuid.uuid4().hex}).encode()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from distributary.ingest.kafka.offsets import Offsets, Stretches
+from distributary.ingest.upkeep.resolved import bitmaps, bitmaps_to_json
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 
@@ -137,18 +137,6 @@ def are_in(rows: pa.Table, names: Iterable[str], some: Places) -> pa.Array:
 def to_json(some: Places) -> list[list[Any]]:
     """The same as JSON values: of each partition its offsets as a Roaring bitmap in base64."""
     return bitmaps_to_json({partition: BitMap64(offsets.tolist()) for partition, offsets in some.items()})
-
-
-def bitmaps_to_json(some: Mapping[Partition, BitMap64]) -> list[list[Any]]:
-    """The same of bitmaps."""
-    return [
-        [*partition, base64.b64encode(bitmap.serialize()).decode()] for partition, bitmap in some.items()
-    ]
-
-
-def bitmaps(told: Iterable[Sequence[Any]]) -> dict[Partition, BitMap64]:
-    """What `to_json` gave, as bitmaps. Raises ValueError or TypeError for anything else."""
-    return {(topic, number): BitMap64.deserialize(base64.b64decode(text)) for topic, number, text in told}
 
 
 def offsets_of(bitmap: BitMap64) -> Numbers:

@@ -120,7 +120,7 @@ class Work:
                 run = self.pipeline.run
                 forget(run.checkpoint.files, run.root, kept.id)
                 return self._replay(kept, begun, decided, resumed=resumed)
-            if decided["manifest"] is not None:
+            if decided["manifest"] is not None or OF in begun:
                 decided[NUMBERED] = next_number(self.pipeline.run.checkpoint.files)
             failpoints.reach(failpoints.BEFORE_MANIFEST, NUMBER)
             # Whoever took the tables over meanwhile may have brought the same records.
@@ -131,7 +131,7 @@ class Work:
             self._commit(kept, told, fresh=fresh)
         if "places" in told:
             run = self.pipeline.run
-            tell(run.root, run.pipeline, kept.id, begun["at"], told["places"])
+            tell(run.root, run.pipeline, kept.id, begun["at"], told["places"], told.get(NUMBERED))
         kept.end({"became": told["became"], "chosen": begun["chosen"], "at": begun["at"]})
         return self._replay(kept, begun, told, resumed=resumed)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 
 from deltalake.exceptions import DeltaError
 
@@ -36,8 +37,10 @@ from distributary.ingest.tables.log_checkpoint import shorten_tail
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep.clustered import cluster
 from distributary.ingest.upkeep.compaction import Compaction, Size, compact, said
+from distributary.ingest.upkeep.ledger_days import Bounds
 from distributary.ingest.upkeep.leftovers import DAYS, RETENTION, Bound, Leftovers, delete, leftovers
 from distributary.ingest.upkeep.made_of_others import derived_tables
+from distributary.ingest.upkeep.outcomes import bring_together
 from distributary.ingest.upkeep.record import Pipeline, RecordUpkeep, keep_record
 from distributary.ingest.upkeep.undecided import Undecided, undecided
 
@@ -189,8 +192,19 @@ def maintain(
             parked = {table: waits.parked[table] for table in mine if table in waits.parked}
             its = Pipeline(settings.name, replace(waits, parked=parked))
             record = keep_record(root, its, settings.sink.keep, now, dry_run=wish.dry_run)
+            record = record if wish.dry_run else _told_together(root, settings, now, record)
         done = _each(_Round(root, wish, waits, now), tables, make_bar)
     return Upkeep(settings.name, wish.dry_run, wish.older_than_days, tuple(done), record)
+
+
+def _told_together(root: Files, settings: Settings, now: int, record: RecordUpkeep) -> RecordUpkeep:
+    """What replays tell, brought together: behind what is let go, of which nobody asks any more when it was."""
+    gone = Bounds.of(datetime.fromtimestamp(now / 1000, timezone.utc), None, settings.sink.keep.quarantine_days).purged
+    try:
+        bring_together(root, settings.name, None if record.failed or record.left else gone)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return replace(record, failed=record.failed or said(error))
+    return record
 
 
 def _summed_up(place: Files, properties: Mapping[str, str]) -> list[str]:

@@ -200,14 +200,14 @@ class _Round:
         field, handle = dataset.field("generation"), opened(place)
         if "pipeline" not in handle.schema().to_arrow().names:
             return done
-        mine = field.isin(replays) & (dataset.field("pipeline") == self.mine.name)
+        mine = field.isin(list(replays)) & (dataset.field("pipeline") == self.mine.name)
         places = [place, *(one for one in [self.root.below(RESOLVED_TABLE)] if has_log(one))]
         there = {
             one
             for table in places
             for one in _table(opened(table), mine, ["generation"])["generation"].to_pylist()
         }
-        old = [one for one in sorted(begun_before(self.root, there, before)) if _ID.fullmatch(one)]
+        old = [one for one in sorted(begun_before(self.root, replays, there, before)) if _ID.fullmatch(one)]
         if not old:
             return done
         condition = f"generation IN ({', '.join(map(repr, old))})"

@@ -6,14 +6,21 @@ What the former refused is in quarantine, and no batch of the ledger had it; wha
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime, timezone
 
 from distributary.ingest.checkpoint.folder import BEGUN, going
 from distributary.ingest.storage.contract import Files
 
 OUTCOMES = ".distributary/replays"
-"""Where, under the root: a JSON file each, called as the replay's id."""
+"""Where, under the root: a JSON file each, called as the replay's id, until upkeep brings them together."""
+
+TOGETHER = "all-"
+"""What the name of a file begins with that has what many told."""
+
+REPLAYS_TOLD = "replays"
+"""In such a file: the ids of those that had refused records, and when each was."""
 
 REPLAYS = "replays"
 """Where replays are in a checkpoint."""
@@ -57,23 +64,37 @@ def under_way(checkpoint: Files) -> Iterator[str]:
     return going(checkpoint, REPLAYS)
 
 
-def replays_before(root: Files, bound: datetime) -> list[str]:
-    """The ids of those that were told of before a time, by the clock of the place."""
-    return [
-        info.name.removesuffix(_SUFFIX)
-        for info in root.list(OUTCOMES)
-        if info.name.endswith(_SUFFIX) and info.modified < bound.timestamp() * 1000
-    ]
+def replays_before(root: Files, bound: datetime) -> dict[str, datetime | None]:
+    """Those that were told of before a time, by the clock of the place; of such as were brought together when that was.
+
+    Raises OSError, and ValueError, KeyError or TypeError where what was brought together cannot be read.
+    """
+    found = dict[str, datetime | None]()
+    for info in root.list(OUTCOMES):
+        if not info.name.endswith(_SUFFIX):
+            continue
+        if info.name.startswith(TOGETHER):
+            with suppress(FileNotFoundError):  # brought together once more meanwhile
+                told = json.loads(root.read(info.path))[REPLAYS_TOLD]
+                known = {replay: datetime.fromisoformat(at) for replay, at in told.items()}
+                found |= {replay: at for replay, at in known.items() if at < bound}
+        elif info.modified < bound.timestamp() * 1000:
+            found[info.name.removesuffix(_SUFFIX)] = None
+    return found
 
 
-def begun_before(root: Files, replays: Iterable[str], bound: datetime) -> list[str]:
-    """Those of them that were begun before it by the clock of who did: where two clocks disagree, the later word counts.
+def begun_before(
+    root: Files, replays: Mapping[str, datetime | None], there: Iterable[str], bound: datetime
+) -> list[str]:
+    """Those of them that are there and were begun before it by the clock of who did: where two clocks disagree, the later word counts.
 
     Raises OSError, and ValueError, KeyError or TypeError of a file that is none of these.
     """
     found = list[str]()
-    for replay in replays:
-        at = datetime.fromisoformat(json.loads(root.read(f"{OUTCOMES}/{replay}{_SUFFIX}"))["at"])
+    for replay in there:
+        at = replays[replay]
+        if at is None:
+            at = datetime.fromisoformat(json.loads(root.read(f"{OUTCOMES}/{replay}{_SUFFIX}"))["at"])
         if at.astimezone(timezone.utc) < bound:
             found.append(replay)
     return found

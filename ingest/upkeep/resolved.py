@@ -44,7 +44,7 @@ def keep_moved(root: Files, pipeline: str, rows: pa.Table) -> None:
             for partition, bitmap in told[name].items():
                 places[partition] = places.get(partition, BitMap64()) | bitmap
     value = {"format": 1, "pipeline": pipeline} | {
-        name: list(_to_json(places)) for name, places in found.items()
+        name: bitmaps_to_json(places) for name, places in found.items()
     }
     root.put_new(f"{MOVED}/{uuid.uuid4().hex}.json", json.dumps(value).encode())
     root.delete(f"{MOVED}/{name}" for name in before)
@@ -85,14 +85,15 @@ def _files(root: Files, pipeline: str | None) -> dict[str, dict[str, dict[Partit
             continue  # brought together with others meanwhile
         if pipeline in (None, told["pipeline"]):
             # Of others earlier versions kept nothing.
-            found[name] = {_MOVED: _from_json(told[_MOVED]), _OTHERS: _from_json(told.get(_OTHERS, ()))}
+            found[name] = {_MOVED: bitmaps(told[_MOVED]), _OTHERS: bitmaps(told.get(_OTHERS, ()))}
     return found
 
 
-def _from_json(told: Iterable[Sequence[Any]]) -> dict[Partition, BitMap64]:
+def bitmaps(told: Iterable[Sequence[Any]]) -> dict[Partition, BitMap64]:
+    """What `bitmaps_to_json` gave. Raises ValueError or TypeError for anything else."""
     return {(topic, number): BitMap64.deserialize(base64.b64decode(text)) for topic, number, text in told}
 
 
-def _to_json(places: Mapping[Partition, BitMap64]) -> Iterable[list[str | int]]:
-    for (topic, number), bitmap in places.items():
-        yield [topic, number, base64.b64encode(bitmap.serialize()).decode()]
+def bitmaps_to_json(places: Mapping[Partition, BitMap64]) -> list[list[Any]]:
+    """Of each partition its offsets as a Roaring bitmap in base64."""
+    return [[*partition, base64.b64encode(bitmap.serialize()).decode()] for partition, bitmap in places.items()]

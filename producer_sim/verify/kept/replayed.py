@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from distributary.ingest.replay.outcomes import since
 from distributary.ingest.replay.places import offsets_of
+from distributary.ingest.upkeep.outcomes import since
 from distributary.producer_sim.verify.coverage import Coverage
 from distributary.producer_sim.verify.lake import Lake
 from distributary.producer_sim.verify.ledger_check import Held

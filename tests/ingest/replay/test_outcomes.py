@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from distributary.ingest.replay.outcomes import Outcome, Since, since, tell
+from distributary.ingest.replay.outcomes import Outcome, tell
 from distributary.ingest.replay.places import Partition
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.upkeep.outcomes import Since, since
 from distributary.ingest.upkeep.replayed import OUTCOMES
 
 WAYS = ("added", "merged", "refused", "dropped")
