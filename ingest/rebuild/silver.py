@@ -13,13 +13,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from distributary.errors import ConfigError, LeaseHeld
+from distributary.errors import CheckpointMismatch, ConfigError, LeaseHeld
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import read_generation
+from distributary.ingest.checkpoint.manifests import manifest_of
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.lease.holding import looked_for
 from distributary.ingest.lease.replaying import alone
 from distributary.ingest.lineage.of_commands import told_of
+from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.rebuild import resets
@@ -185,9 +187,28 @@ def opened(
                 raise
             pipeline = stack.enter_context(open_beside(settings, session, own, channels))
             alive, let = True, require_appended
+        if not alive:
+            _require_newest(pipeline)
         attempts = pipeline.attempts(watch, stop)
         native = stack.enter_context(closing(NativeCommits()))
         yield Work(pipeline, attempts, native, session, let), alive
+
+
+def _require_newest(pipeline: Pipeline) -> None:
+    """Raises CheckpointMismatch for a log that the tables are ahead of: of what it knows nothing of nothing would be made again."""
+    run, finisher = pipeline.run, pipeline.finisher
+    batch, _ = run.log.last()
+    reached = finisher.reached(run.generation)
+    if batch is not None and batch.number == reached:
+        # A copy may have had other batches under the numbers of the newest one.
+        finisher.require_in_ledger(manifest_of(batch, run.checkpoint.log))
+    if reached is not None and (batch is None or batch.number < reached):
+        known = "no batch" if batch is None else f"batch {batch.number} as the newest one"
+        raise CheckpointMismatch(
+            f"the tables in {run.root} have batch {reached}, and the log in {run.checkpoint} knows {known}: the checkpoint was put back from an "
+            "older copy, and what it knows nothing of could not be made again. Nothing was changed. Restore the newest one into an empty folder, "
+            "not over this one; or run the pipeline with a new checkpoint and `start: from_tables`, and say this again with that"
+        )
 
 
 def _any(tables: Iterable[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from datetime import datetime, timezone
 from typing import Any
@@ -13,7 +14,7 @@ from tests.ingest.e2e.keyed import rows_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.test_bronze import send_mixed
 
-from distributary.errors import BudgetSpent, ConfigError, LeaseHeld, PipelineError
+from distributary.errors import BudgetSpent, CheckpointMismatch, ConfigError, LeaseHeld, PipelineError
 from distributary.ingest import failpoints
 from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.quarantine.chosen import Chosen
@@ -293,3 +294,17 @@ def test_a_reset_that_is_gone_on_with_takes_no_rows_that_bronze_was_not_given_si
     assert column(kit, "chess", "level") == [1, 2]
     assert reset(kit.settings, spark=kit.spark, force=True).resumed
     assert column(kit, "chess", "level") == [1]
+
+
+@pytest.mark.checkpoint_folder
+def test_by_an_older_copy_of_the_checkpoint_nothing_is_emptied(kept: PipelineKit) -> None:
+    checkpoint, copy = kept.settings.checkpoint.path, kept.folder / "copy"
+    shutil.copytree(checkpoint, copy)
+    kept.send([registered(kept).value(game="g0", level=77)])
+    kept.run()
+    before = silver(kept)
+    shutil.rmtree(checkpoint)
+    shutil.copytree(copy, checkpoint)
+    with pytest.raises(CheckpointMismatch, match="put back from an older copy"):
+        reset(kept.settings, spark=kept.spark)
+    assert silver(kept) == before
