@@ -23,7 +23,7 @@ from distributary.producer_sim.verify.commit_check import check_commits, generat
 from distributary.producer_sim.verify.coverage import Coverage
 from distributary.producer_sim.verify.erased import gone_from, with_erased
 from distributary.producer_sim.verify.kept.as_they_came import Kept, check_kept, survey_kept
-from distributary.producer_sim.verify.kept.replayed import with_replayed
+from distributary.producer_sim.verify.kept.replayed import lacking_brought_back, with_replayed
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
 from distributary.producer_sim.verify.ledger_check import Batch, Held, check_ledger, read_ledger
 from distributary.producer_sim.verify.log_check import LogNow, check_log, read_log
@@ -219,6 +219,7 @@ def _against_ledger(
             yield from lacking
         except (*READ_ERRORS, ValueError, KeyError, TypeError) as error:
             yield Difference("table_unreadable", OUTCOMES, f"what is kept of replays: {error}")
+        yield from lacking_brought_back(held, quarantine.to, tables.keyed)
         for found in (held.tables, held.merged):
             found.leave_out(quarantine.moved)
         yield from check_ledger(ledger, held)

@@ -46,10 +46,12 @@ class Resolved:
 
     resolved  those that are in quarantine still
     moved     those that a replay gave a row in a table, whether they are in quarantine still or not
+    to        these by the table's folder, as far as that is told
     """
 
     resolved: Coverage = field(default_factory=Coverage)
     moved: Coverage = field(default_factory=Coverage)
+    to: dict[str, Coverage] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -82,7 +84,7 @@ def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
     if table is None:
         return survey
     others = pa.array(sorted(_others(lake)), pa.string())
-    done = _resolved(lake, others, survey.moved)
+    done = _resolved(lake, others, survey)
     for every in batches(table, [*COORDINATES, "generation", "batch_id", "value", "reason"]):
         mine = every.filter(pc.invert(pc.is_in(every["generation"], others))) if len(others) else every
         pairs = zip(mine["generation"].to_pylist(), mine["batch_id"].to_pylist(), strict=True)
@@ -95,16 +97,19 @@ def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
     return survey
 
 
-def _resolved(lake: Lake, others: pa.Array, moved: Coverage) -> pa.Array:
-    """Which records were brought back, or need not be; those that got a row are counted in `moved`."""
+def _resolved(lake: Lake, others: pa.Array, survey: Resolved) -> pa.Array:
+    """Which records were brought back, or need not be; those that got a row are counted in `moved`, and where in `to`."""
     table, found = lake.open(RESOLVED_TABLE), [pa.chunked_array([], pa.string())]
-    for every in () if table is None else batches(table, [*IDENTITY, "outcome"]):
+    for every in () if table is None else batches(table, [*IDENTITY, "outcome", "table"]):
         mine = every.filter(pc.invert(pc.is_in(every["generation"], others)))
         found.append(identities(pa.Table.from_batches([mine])))
-        _counted(mine.filter(pc.equal(mine["outcome"], TO_TABLE)), moved)
+        rows = mine.filter(pc.equal(mine["outcome"], TO_TABLE))
+        _counted(rows, survey.moved)
+        for folder in rows["table"].drop_null().unique().to_pylist():
+            _counted(rows.filter(pc.equal(rows["table"], folder)), survey.to.setdefault(folder, Coverage()))
     try:
         for partition, offsets in moved_before(lake.root, None if lake.me is None else lake.me.name):
-            moved.add(partition, moved.lacking(partition, offsets))
+            survey.moved.add(partition, survey.moved.lacking(partition, offsets))
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(f"{MOVED}: what is kept of records that were brought back: {error}") from error
     return pa.chunked_array([chunk for one in found for chunk in one.chunks], pa.string()).combine_chunks()

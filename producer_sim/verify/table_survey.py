@@ -32,6 +32,7 @@ class Survey:
     """What the entities' tables hold: offsets in `coverage`, rows and checksums by group.
 
     merged       the offsets in tables with one row a key, where a later record leaves none of an earlier one
+    keyed        these tables
 
     generations  those whose newest batch is looked for in each table
     newest       what was found of them, by table and generation
@@ -41,6 +42,7 @@ class Survey:
     newest: dict[str, dict[str, int]] = field(default_factory=dict)
     coverage: Coverage = field(default_factory=Coverage)
     merged: Coverage = field(default_factory=Coverage)
+    keyed: set[str] = field(default_factory=set)
     groups: dict[GroupKey, Sum] = field(default_factory=dict)
     tables: list[TableCount] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
@@ -85,6 +87,7 @@ def _read(lake: Lake, name: str, survey: Survey) -> None:
     sums, rows, strays = GroupSums(), 0, 0
     keys = KeysMet.of(table, lake.root.below(name), lake.columns)
     coverage = survey.coverage if keys is None else survey.merged
+    survey.keyed |= set() if keys is None else {name}
     for batch in batches(table):
         rows += batch.num_rows
         strays += _count_coordinates(lake, batch, coverage)

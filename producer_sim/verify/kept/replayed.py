@@ -1,12 +1,15 @@
-"""Rows that were made again from bronze: they are where the replays say, whatever the ledger says of the batches that read them first."""
+"""Rows that replays made, from bronze or of quarantined records: they are where these say, whatever the ledger says of the batches that read them first."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
+
+import numpy as np
 
 from distributary.ingest.replay.places import offsets_of
 from distributary.ingest.upkeep.outcomes import since
-from distributary.producer_sim.verify.coverage import Coverage
+from distributary.producer_sim.verify.coverage import BLOCK, Coverage
 from distributary.producer_sim.verify.lake import Lake
 from distributary.producer_sim.verify.ledger_check import Held
 from distributary.producer_sim.verify.verdict import EXAMPLES, Difference, listed, named
@@ -30,3 +33,19 @@ def with_replayed(lake: Lake, held: Held) -> tuple[Held, list[Difference]]:
     for partition, bitmap in told.let_out.items():
         out.add(partition, offsets_of(bitmap))
     return replace(held, added=added, out=out), lacking
+
+
+def lacking_brought_back(
+    held: Held, brought: Mapping[str, Coverage], keyed: Collection[str]
+) -> Iterator[Difference]:
+    """Quarantined records that got a row in a table to which each is added, and have none: by the table's folder, but for those `keyed`.
+
+    What was erased since counts as if it were there, in `held`, as does what another replay has let go.
+    """
+    for folder, coverage in sorted(brought.items()):
+        for partition, number, counts in () if folder in keyed else coverage:
+            offsets = np.flatnonzero(counts) + number * BLOCK
+            gone = held.out.lacking(partition, held.tables.lacking(partition, offsets))
+            if len(gone):
+                detail = f"{listed(gone[:EXAMPLES].tolist(), len(gone))} had a row in {folder} by a replay of quarantined records, and have none"
+                yield Difference("ledger_rows", named(partition), detail)

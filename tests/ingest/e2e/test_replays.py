@@ -113,6 +113,11 @@ def test_what_a_lost_schema_put_there_is_in_its_tables_after_one_command_and_not
     assert len(quarantined(kit)) == 1
     monday.assert_clean()
 
+    # One that goes missing is missed, though its batch had none for a table.
+    kit.delta(kit.folder_of("go")).delete("player = 'e'")
+    (lost,) = verify(kit.settings).differences
+    assert (lost.kind, "offset 3 had a row in" in lost.detail) == ("ledger_rows", True)
+
 
 def erased(kit: PipelineKit) -> tuple[TableErasure, ...]:
     """What an erasure of nobody tells of tables."""
