@@ -5,6 +5,7 @@ docs/adr/0015-the-log-of-a-pipeline.md, rules 9 and 10. Each step may be repeate
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
@@ -21,6 +22,7 @@ from distributary.ingest.checkpoint.earlier_runs import (
     untold,
     without_owners,
 )
+from distributary.ingest.checkpoint.folder import RESETS, going
 from distributary.ingest.checkpoint.generation import (
     Generation,
     Start,
@@ -40,6 +42,9 @@ from distributary.ingest.handover.earlier import Earlier, Looking
 from distributary.ingest.handover.ending import Ending
 from distributary.ingest.handover.reaching import UNREACHED, Reaching
 from distributary.ingest.kafka.offsets import Positions, highest
+from distributary.ingest.upkeep.replayed import REPLAYS, forget_records
+
+_log = logging.getLogger(__name__)
 
 
 class Heritage:
@@ -216,6 +221,13 @@ class Heritage:
         self._ending.sweep(checkpoint, generation, state)
         # They hold payloads, and nobody else looks there again.
         forget_waiting(place_aside(checkpoint.files, self._tables.root, generation.id))
+        forget_records(checkpoint.files, self._tables.root)
+        if any(True for kind in (REPLAYS, RESETS) for _ in going(checkpoint.files, kind)):
+            _log.warning(
+                "a replay or a reset was begun with checkpoint %s and is not done, and nobody goes on with it: `distributary replay`, and "
+                "`distributary quarantine replay`, bring what tables lack",
+                checkpoint,
+            )
         before = generation.start
         if state.so_far is not None and state.so_far.ends:
             reached = highest(state.so_far.left, state.so_far.ends)

@@ -59,6 +59,14 @@ def sweep_records(checkpoint: Files, root: Files) -> None:
             forget(checkpoint, root, name)
 
 
+def forget_records(checkpoint: Files, root: Files) -> None:
+    """Delete the records of all replays of a checkpoint that nobody goes on with any more. Raises OSError."""
+    for name in checkpoint.folders(REPLAYS):
+        records = records_of(checkpoint, root, name)
+        records.clear()
+        records.remove_folder()
+
+
 def under_way(checkpoint: Files) -> Iterator[str]:
     """The ids of a checkpoint's replays that were begun and are not done. Raises OSError."""
     return going(checkpoint, REPLAYS)
