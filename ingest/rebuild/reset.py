@@ -25,7 +25,6 @@ from distributary.ingest.rebuild import resets
 from distributary.ingest.rebuild.emptying import empty
 from distributary.ingest.rebuild.resets import Reset
 from distributary.ingest.rebuild.silver import Rebuilding, Replayed, opened
-from distributary.ingest.replay.kept import next_number
 from distributary.ingest.replay.leaving import why_not
 from distributary.ingest.replay.outcomes import tell_emptied
 from distributary.ingest.replay.places import Partition, Places, split
@@ -202,7 +201,7 @@ class _Resetting:
         run = self.work.pipeline.run
         had = run.tables.newest_batches(dict.fromkeys(folders, app_of_resets(run.generation.id)))
         before = max((number for number in had.values() if number is not None), default=0)
-        return next_number(run.checkpoint.files, before)
+        return self.work.turns.take(before)
 
     def _emptied(self, one: Reset, tell: Callable[[str], None] = lambda folder: None) -> tuple[str, ...]:
         """The folders that were emptied now; `tell` is told of each right before."""

@@ -27,7 +27,7 @@ from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.rebuild import resets
 from distributary.ingest.replay.beside import open_beside, open_instead, require_appended
 from distributary.ingest.replay.deciding import Became
-from distributary.ingest.replay.kept import OF, kept_as
+from distributary.ingest.replay.kept import OF, Turns, kept_as
 from distributary.ingest.replay.leaving import require_no_keys
 from distributary.ingest.replay.portions import OnRefused, Portion, Until, portions, until
 from distributary.ingest.replay.work import Replay, Work
@@ -190,8 +190,9 @@ def opened(
         if not alive:
             _require_newest(pipeline)
         attempts = pipeline.attempts(watch, stop)
+        turns = Turns(checkpoint.files)
         native = stack.enter_context(closing(NativeCommits()))
-        yield Work(pipeline, attempts, native, session, let), alive
+        yield Work(pipeline, attempts, native, session, turns, let), alive
 
 
 def _require_newest(pipeline: Pipeline) -> None:

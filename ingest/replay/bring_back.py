@@ -25,7 +25,7 @@ from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.replay.beside import open_beside, require_appended
 from distributary.ingest.replay.headers import named_by
-from distributary.ingest.replay.kept import Kept, kept_as, unfinished
+from distributary.ingest.replay.kept import Kept, Turns, kept_as, unfinished
 from distributary.ingest.replay.staging import Asked, open_rows, stage, why_none
 from distributary.ingest.replay.work import Replay, Work
 from distributary.ingest.run import schemas_of
@@ -111,8 +111,9 @@ def bring_back(
             attempts = pipeline.attempts(watch, stop)
         else:
             attempts, let = _behind_the_newest_batch(pipeline, watch, stop), _any
+        turns = Turns(checkpoint.files)
         native = opened.enter_context(closing(NativeCommits()))
-        return _Bringing(Work(pipeline, attempts, native, session, let)).done(asked)
+        return _Bringing(Work(pipeline, attempts, native, session, turns, let)).done(asked)
 
 
 def _behind_the_newest_batch(pipeline: Pipeline, watch: Progress, stop: threading.Event) -> Attempts:

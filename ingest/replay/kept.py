@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from distributary.errors import AnswerLost
+from distributary.errors import AnswerLost, LeaseHeld
 from distributary.ingest.checkpoint.damage import undamaged
 from distributary.ingest.checkpoint.folder import BEGUN, DONE, Checkpoint
 from distributary.ingest.commit_log.formats import require_readable
@@ -137,6 +137,26 @@ def next_number(checkpoint: Files, above: int = 0) -> int:
         raise AnswerLost(f"{checkpoint.url}/{path} is there already, by another program; say it again")
     checkpoint.delete(f"{_NUMBERS}/{one}{_SUFFIX}" for one in had)
     return number
+
+
+class Turns:
+    """The numbers that one call takes, each for a replay or a reset that it decides.
+
+    In a store nothing keeps out for certain whoever stands still for long: he loses the next number to who came since.
+    """
+
+    def __init__(self, checkpoint: Files) -> None:
+        """Take the first one, before anything is looked at. Raises OSError."""
+        self._checkpoint, self._last = checkpoint, next_number(checkpoint)
+
+    def take(self, above: int = 0) -> int:
+        """The next one, above another one. Raises LeaseHeld where another call has begun since, and OSError."""
+        if max(numbered(self._checkpoint, _NUMBERS, _SUFFIX), default=self._last) != self._last:
+            raise LeaseHeld(
+                "another replay of this pipeline has begun since, and goes on where this one was: it ends here, and nothing of it is lost or twice"
+            )
+        self._last = next_number(self._checkpoint, above)
+        return self._last
 
 
 def _format_of(value: Mapping[str, Any]) -> int:

@@ -30,7 +30,7 @@ from distributary.ingest.replay.kept import (
     NUMBERED,
     OF,
     Kept,
-    next_number,
+    Turns,
     unfinished,
 )
 from distributary.ingest.replay.of_bronze import OfBronze
@@ -66,13 +66,15 @@ class Replay:
 class Work:
     """The replays of one call.
 
-    let  raises where tables, by their folders, whose rows take the place of others may not get any now
+    turns  the numbers that they take
+    let    raises where tables, by their folders, whose rows take the place of others may not get any now
     """
 
     pipeline: Pipeline
     attempts: Attempts
     native: NativeCommits
     spark: SparkSession
+    turns: Turns
     let: Callable[[Sequence[str]], None]
 
     def finish_begun(self) -> tuple[list[Replay], list[pa.Array]]:
@@ -120,9 +122,9 @@ class Work:
                 run = self.pipeline.run
                 forget(run.checkpoint.files, run.root, kept.id)
                 return self._replay(kept, begun, decided, resumed=resumed)
-            if decided["manifest"] is not None or OF in begun:
-                decided[NUMBERED] = next_number(self.pipeline.run.checkpoint.files)
             failpoints.reach(failpoints.BEFORE_MANIFEST, NUMBER)
+            if decided["manifest"] is not None or OF in begun:
+                decided[NUMBERED] = self.turns.take()
             # Whoever took the tables over meanwhile may have brought the same records.
             self.pipeline.run.log.confirm()
             kept.decide(decided)

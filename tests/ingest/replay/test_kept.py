@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from distributary.errors import AnswerLost, CheckpointMismatch, PolicyStopped
+from distributary.errors import AnswerLost, CheckpointMismatch, LeaseHeld, PolicyStopped
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.replay import kept
 from distributary.ingest.replay.kept import (
@@ -17,6 +17,7 @@ from distributary.ingest.replay.kept import (
     LEAVING,
     NUMBERED,
     OF,
+    Turns,
     kept_as,
     next_number,
     unfinished,
@@ -100,6 +101,17 @@ def test_two_that_look_at_once_get_no_number_both(tmp_path: Path, monkeypatch: p
     next_number(files)
     with pytest.raises(AnswerLost, match="by another program"):
         next_number(files)
+
+
+def test_who_stood_still_while_another_began_decides_nothing(tmp_path: Path) -> None:
+    files = files_at(tmp_path)
+    first = Turns(files)
+    before = first.take()
+    assert first.take(above=before + 10**9) > before + 10**9
+    second = Turns(files)
+    with pytest.raises(LeaseHeld, match="another replay of this pipeline has begun since"):
+        first.take()
+    assert second.take() > before
 
 
 def test_of_those_that_are_done_no_file_stays_and_none_is_begun_again_amid_that(
