@@ -203,9 +203,7 @@ def _parked(checkpoint: Checkpoint, generation: str) -> Mapping[str, tuple[int, 
     return {} if so_far is None else so_far.parked
 
 
-def _as_of(
-    root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table: str
-) -> TableVersion | None:
+def _as_of(root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table: str) -> TableVersion | None:
     place, batch = root.below(table), at.number
     newest = newest_version(place)
     if newest is None:

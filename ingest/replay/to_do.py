@@ -162,7 +162,10 @@ class Records:
         """Where a table's rows are from that are of these records, or of none of their places; `names` are the columns of place and time."""
         told = _with_times(rows, names)
         return joined(
-            [{partition: offsets[~self._are_others(partition, offsets, at)]} for partition, (offsets, at) in told.items()]
+            [
+                {partition: offsets[~self._are_others(partition, offsets, at)]}
+                for partition, (offsets, at) in told.items()
+            ]
         )
 
     def _are_others(self, partition: Partition, offsets: Numbers, at: Numbers) -> npt.NDArray[np.bool_]:

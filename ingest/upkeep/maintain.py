@@ -199,7 +199,9 @@ def maintain(
 
 def _told_together(root: Files, settings: Settings, now: int, record: RecordUpkeep) -> RecordUpkeep:
     """What replays tell, brought together: behind what is let go, of which nobody asks any more when it was."""
-    gone = Bounds.of(datetime.fromtimestamp(now / 1000, timezone.utc), None, settings.sink.keep.quarantine_days).purged
+    gone = Bounds.of(
+        datetime.fromtimestamp(now / 1000, timezone.utc), None, settings.sink.keep.quarantine_days
+    ).purged
     try:
         bring_together(root, settings.name, None if record.failed or record.left else gone)
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -96,4 +96,6 @@ def bitmaps(told: Iterable[Sequence[Any]]) -> dict[Partition, BitMap64]:
 
 def bitmaps_to_json(places: Mapping[Partition, BitMap64]) -> list[list[Any]]:
     """Of each partition its offsets as a Roaring bitmap in base64."""
-    return [[*partition, base64.b64encode(bitmap.serialize()).decode()] for partition, bitmap in places.items()]
+    return [
+        [*partition, base64.b64encode(bitmap.serialize()).decode()] for partition, bitmap in places.items()
+    ]

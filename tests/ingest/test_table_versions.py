@@ -54,7 +54,9 @@ def test_before_the_first_batch_is_said_what_to_do(tmp_path: Path) -> None:
         versions_at(settings(tmp_path))
     batch(goes_on(query(tmp_path)))
     number = versions_at(settings(tmp_path)).batch
-    with pytest.raises(PipelineError, match=rf"the oldest one that its log tells of is {number}\. Look into its rows"):
+    with pytest.raises(
+        PipelineError, match=rf"the oldest one that its log tells of is {number}\. Look into its rows"
+    ):
         versions_at(settings(tmp_path), number + 70)
 
 

@@ -74,9 +74,13 @@ def _mover(make_bar: Bars) -> Callable[[SurveyedSoFar], None]:
 def _sentence(verdict: Verdict) -> str:
     against = "" if verdict.sent is None else f" of {verdict.sent:,} records sent"
     rows, tables = _count(verdict.rows_in_tables, "row"), _count(len(verdict.tables), "table")
-    batches = "the sums of the one batch" if verdict.batches == 1 else f"the sums of {verdict.batches:,} batches"
+    batches = (
+        "the sums of the one batch" if verdict.batches == 1 else f"the sums of {verdict.batches:,} batches"
+    )
     unread = verdict.unread or 0
-    to_read = f", {_count(unread, 'offset')} {'is' if unread == 1 else 'are'} to be read yet" if unread else ""
+    to_read = (
+        f", {_count(unread, 'offset')} {'is' if unread == 1 else 'are'} to be read yet" if unread else ""
+    )
     return (
         f"holds: {rows} in {tables}, {verdict.rows_quarantined:,} in quarantine, {verdict.rows_dropped:,} dropped{against}; "
         f"{batches} agree{to_read}"

@@ -138,7 +138,7 @@ def test_one_that_stood_still_while_its_tables_were_handed_over_brings_nothing_t
             assert monday.back().resolved == 6
 
     monkeypatch.setattr(failpoints, "reach", handed_over)
-    with pytest.raises(PipelineError, match="were handed over to .*second"):
+    with pytest.raises(PipelineError, match=r"were handed over to .*second"):
         bring_back(settings, spark=kit.spark)
     assert column(kit, "go", "player") == ["e", "f", "g"]
     assert column(kit, "chess", "player") == ["a", "b", "c", "d"]

@@ -158,7 +158,7 @@ def test_a_reset_whose_tables_were_handed_over_empties_none_of_them(
         kept.run()
 
     monkeypatch.setattr(Reset, "begin", handed_over)
-    with pytest.raises(PipelineError, match="were handed over to .*second"):
+    with pytest.raises(PipelineError, match=r"were handed over to .*second"):
         reset(settings, spark=kept.spark)
     assert silver(kept) == before
     assert_clean(kept)

@@ -158,14 +158,23 @@ def test_of_one_replay_after_the_other_only_the_newest_number_stays(table: Table
 def test_one_that_comes_to_a_table_is_known_behind_a_later_one(table: Table) -> None:
     """As where a copy of the checkpoint comes back to it; one of which nobody tells is none that is in."""
     told = [
-        TableCommit("t", table.place, [table.file([20 + number], "new")], SCHEMA, Transaction("g/replay", number), native=True)
+        TableCommit(
+            "t",
+            table.place,
+            [table.file([20 + number], "new")],
+            SCHEMA,
+            Transaction("g/replay", number),
+            native=True,
+        )
         for number in (1, 2)
     ]
     assert all(map(table.commits.commit, told))
     assert not table.commits.commit(told[0])
     assert set(table.said()) == {*range(12), 21, 22}
     other = replace(told[0], files=[table.file([30], "new")])
-    with pytest.raises(TableAhead, match=r"its log does not tell of this one, 1: the checkpoint was put back"):
+    with pytest.raises(
+        TableAhead, match=r"its log does not tell of this one, 1: the checkpoint was put back"
+    ):
         table.commits.commit(other)
 
 

@@ -54,9 +54,9 @@ def test_a_row_of_the_record_that_had_its_place_before_is_none_of_its_own(root: 
     put(root, "silver", [0, 1], SINCE)
     # Of which the time is not known that is taken for the record's.
     put(root, "silver", [2], None)
-    assert {name: those.tolist() for (name, _), those in looked(root, Chosen(since=SINCE)).wanted.items()} == {
-        "t": [3]
-    }
+    assert {
+        name: those.tolist() for (name, _), those in looked(root, Chosen(since=SINCE)).wanted.items()
+    } == {"t": [3]}
 
 
 def test_two_records_of_one_place_are_told_before_anything_is_emptied(root: Path) -> None:

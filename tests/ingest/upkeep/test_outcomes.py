@@ -39,7 +39,9 @@ def held(root: Files) -> tuple[list[int], list[int]]:
     return sorted(found.added.get(("t", 0), ())), sorted(found.let_out.get(("t", 0), ()))
 
 
-@given(st.lists(st.dictionaries(st.integers(0, 9), st.sampled_from(WAYS), max_size=6), min_size=9, max_size=20))
+@given(
+    st.lists(st.dictionaries(st.integers(0, 9), st.sampled_from(WAYS), max_size=6), min_size=9, max_size=20)
+)
 def test_it_says_the_same(tmp_path_factory: pytest.TempPathFactory, replays: list[dict[int, str]]) -> None:
     folder = tmp_path_factory.mktemp("any")
     one, other = files_at(folder / "one"), files_at(folder / "other")
