@@ -18,6 +18,7 @@ from distributary.ingest.rebuild.silver import replay
 from distributary.ingest.run import run
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.transaction import Transaction
 
 PLAIN, REPLAY = "plain", "replay"
 
@@ -88,7 +89,9 @@ def _once(world: World, topic: Topic, batch_rows: int, way: Way) -> float:
     if way.name == REPLAY:
         # From Kafka they only come there.
         for game in topic.rows:
-            empty(files_at(folder / "lake" / settings.route.folder(game)), "benchmark", way.name)
+            empty(
+                files_at(folder / "lake" / settings.route.folder(game)), Transaction("benchmark", 0), way.name
+            )
         began = time.perf_counter()
         replay(settings, spark=world.spark)
     seconds = time.perf_counter() - began

@@ -182,8 +182,9 @@ _NOTHING = np.empty(0, np.int64)
 
 
 def _with_times(rows: pa.Table, names: Sequence[str]) -> dict[Partition, tuple[Numbers, Numbers]]:
-    *place, at = (rows[name] for name in names)
-    return split_with(*place, pc.fill_null(at.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), NO_TIME))
+    topics, partitions, offsets, at = (rows[name] for name in names)
+    told = pc.fill_null(at.cast(pa.timestamp("us", "UTC")).cast(pa.int64()), NO_TIME)
+    return split_with(topics, partitions, offsets, told)
 
 
 def open_in(root: Files, pipeline: str, offsets: Offsets) -> Waiting:

@@ -54,16 +54,20 @@ def test_a_pipeline_that_got_another_name_has_all_its_tables_by_that(files: File
     asking(files, OTHER).claim(["theirs"])
     renamed = Owner("matches", GAMES.log, GAMES.generation)
     records = Records(files)
+    none: list[str] = []
     # Before it runs by that, its checkpoint tells.
-    assert records.of_pipeline("matches") == ([], {"matches"})
-    assert records.of_pipeline("matches", GAMES.generation) == (["one", "two"], {"matches", "games"})
+    assert records.of_pipeline("matches") == (none, frozenset({"matches"}))
+    assert records.of_pipeline("matches", GAMES.generation) == (
+        ["one", "two"],
+        frozenset({"matches", "games"}),
+    )
     asking(files, renamed).adopt(["one"], renamed=True)
     assert records.pipelines() == {"one": "matches", "two": "matches", "theirs": "other"}
-    assert records.of_pipeline("matches") == (["one", "two"], {"matches", "games"})
+    assert records.of_pipeline("matches") == (["one", "two"], frozenset({"matches", "games"}))
     # Another one has its name of before by now.
     asking(files, Owner("games", "/new/checkpoint", "new-id")).claim(["three"])
-    assert records.of_pipeline("matches") == (["one", "two"], {"matches"})
-    assert records.of_pipeline("games") == (["three"], {"games"})
+    assert records.of_pipeline("matches") == (["one", "two"], frozenset({"matches"}))
+    assert records.of_pipeline("games") == (["three"], frozenset({"games"}))
 
 
 def test_a_table_is_asked_about_once_a_run(tmp_path: Path) -> None:

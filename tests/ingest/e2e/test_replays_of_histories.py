@@ -12,6 +12,7 @@ from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.rebuild.emptying import empty
 from distributary.ingest.rebuild.reset import reset
 from distributary.ingest.rebuild.silver import replay
+from distributary.ingest.tables.transaction import Transaction
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -26,7 +27,7 @@ def test_they_tell_the_same_as_before(kit: PipelineKit) -> None:
         replay(kit.settings, spark=kit.spark, replace=True)
     # What remembers the records says that they were there, so it has to go with the rows.
     for folder in ("go", memory_folder("go")):
-        empty(kit.lake.root.below(folder), "somebody", "by hand")
+        empty(kit.lake.root.below(folder), Transaction("somebody", 0), "by hand")
     assert held(kit) != before
     assert set(replay(kit.settings, spark=kit.spark).tables) == {"go"}
     assert_told(kit)
