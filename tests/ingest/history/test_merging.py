@@ -181,6 +181,14 @@ def test_of_what_is_forgotten_the_table_alone_tells(tmp_path: Path) -> None:
     assert spans(table) == [("a", 1, 1.5), ("b", 1.5, 4)]
 
 
+def test_a_late_record_of_a_time_to_come_meets_what_is_remembered_of_now(tmp_path: Path) -> None:
+    """Its producer's clock is ahead, and nothing else is in its batch."""
+    table, now = made(tmp_path), int((datetime.now(timezone.utc) - START) / timedelta(hours=1))
+    table.merge([], [row(1, 5, offset=now)])
+    table.merge([row(1, 2, "a", offset=now + 40 * 24)])
+    assert spans(table) == [("a", 2, 5)]
+
+
 @pytest.mark.parametrize("size", [40])
 def test_many_batches_with_a_delete_and_a_late_record_in_each(tmp_path: Path, size: int) -> None:
     table = made(tmp_path)
