@@ -35,11 +35,12 @@ from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.log_checkpoint import shorten_tail
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep.clustered import cluster
-from distributary.ingest.upkeep.compaction import Compaction, Size, compact, said
+from distributary.ingest.upkeep.compaction import Compaction, Size, said
 from distributary.ingest.upkeep.leftovers import DAYS, RETENTION, Bound, Leftovers, delete, leftovers
 from distributary.ingest.upkeep.made_of_others import derived_tables
 from distributary.ingest.upkeep.record import Pipeline, RecordUpkeep, keep_record
 from distributary.ingest.upkeep.undecided import Undecided, undecided
+from distributary.ingest.upkeep.worn import bring_together
 
 # Where a file is put and taken away again, to ask what the time is.
 _CLOCK = ".distributary/upkeep"
@@ -278,8 +279,11 @@ class _Round:
         compaction, gone = Compaction(Size(), Size()), Leftovers()
         left, failed = list[str](), None
         try:
-            together = compact if state.clustering is None else cluster
-            compaction = together(place, dry_run=self.wish.dry_run)
+            compaction = (
+                bring_together(place, state, dry_run=self.wish.dry_run)
+                if state.clustering is None
+                else cluster(place, dry_run=self.wish.dry_run)
+            )
             left += [f"not compacted: {compaction.left}"] if compaction.left else []
             found, not_looked_at = self._found(place, state.partitions, state.properties)
             left += not_looked_at
