@@ -299,7 +299,8 @@ class _Work:
         columns = frozenset(name for name in layout.names if fold(name) in names)
         # What remembers deletes may have nothing else of a record.
         remembers = REMEMBERS_PROPERTY in state.properties
-        keyed = tuple(one for one in (by.kafka_key, by.key_text) if remembers and one in layout.names)
+        named = (by.kafka_key, by.key_text)
+        keyed = tuple(one for one in named if remembers and one is not None and one in layout.names)
         keys = frozenset(key.encode() for key in self.wanted.keys) if keyed else frozenset()
         left = list[str]()
         if lacking := sorted(names - set(map(fold, columns))):

@@ -149,9 +149,8 @@ def _may_be_another(given: pa.DataType, to: pa.DataType) -> bool:
     """Whether Arrow takes the nearest value where none is the same, as it does of decimals, or all integers but 0 for true."""
     if kinds.is_floating(to):
         return is_number(given) and not kinds.is_floating(given)
-    return (kinds.is_floating(given) and kinds.is_decimal(to)) or (
-        kinds.is_integer(given) and kinds.is_boolean(to)
-    )
+    fractions = kinds.is_floating(given) and kinds.is_decimal(to)
+    return bool(fractions or (kinds.is_integer(given) and kinds.is_boolean(to)))
 
 
 def _has_bytes(of: pa.DataType) -> bool:

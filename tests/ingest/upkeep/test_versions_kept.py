@@ -17,6 +17,8 @@ from tests.ingest.upkeep.test_leftovers import MARK, bound
 
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.entry import removal
+from distributary.ingest.merge.live_files import Action
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import temporary_files
 from distributary.ingest.tables.handle import opened
@@ -71,9 +73,12 @@ def test_what_was_taken_away_is_known_from_one_upkeep_to_the_next(
 ) -> None:
     """So that entries are read once, and a checkpoint may forget what others, who call their files as they like, had named."""
     table, reads, read = upserted(files_at(tmp_path)), list[str](), versions_kept._taken_away
-    monkeypatch.setattr(
-        versions_kept, "_taken_away", lambda place, path: reads.append(path) or read(place, path)
-    )
+
+    def counted(place: Files, path: str) -> list[Action]:
+        reads.append(path)
+        return read(place, path)
+
+    monkeypatch.setattr(versions_kept, "_taken_away", counted)
     place, theirs = table.place, "export.parquet"
     ((name, add), *_) = live_files.read(place, newest(place))
     place.put(theirs, place.read(name))
