@@ -108,6 +108,10 @@ def test_each_table_of_the_pipeline_is_kept_up_and_none_of_others(
     assert all(one.made == 1 and not one.left and one.failed is None for one in done.tables)
     assert values(table) == {**merged(), 101: "x"}
     done.check()
+    # What was read of logs is not read again.
+    assert list(Checkpoint.at(str(pipeline.checkpoint)).files.names("upkeep")) == [
+        f"{one.table}.json" for one in sorted(done.tables, key=lambda one: f"{one.table}.json")
+    ]
     again = maintain(pipeline, EIGHT_DAYS, clock=later(9))
     # Of what was brought together, of staged files of which each row lost, and of vectors nothing is left.
     assert all(
