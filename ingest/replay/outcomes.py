@@ -13,8 +13,7 @@ from pyroaring import BitMap64
 
 from distributary.ingest.replay.places import Partition, Places, to_json
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.upkeep.outcomes import ADDED, DROPPED, MERGED, REFUSED
-from distributary.ingest.upkeep.replayed import OUTCOMES
+from distributary.ingest.upkeep.replayed import ADDED, DROPPED, MERGED, OUTCOMES, REFUSED
 from distributary.ingest.upkeep.resolved import bitmaps_to_json
 
 

@@ -21,6 +21,9 @@ Partition: TypeAlias = tuple[str, int]
 
 Places: TypeAlias = Mapping[Partition, Numbers]
 
+Span: TypeAlias = tuple[int, int]
+"""The first and the last of some offsets."""
+
 
 def split(topics: Any, partitions: Any, offsets: Any) -> dict[Partition, Numbers]:
     """The offsets of some rows by their partitions, in the rows' order, as often as they are there; a row that lacks any of the three is passed over."""
@@ -40,11 +43,28 @@ def split_with(
     told = told.combine_chunks() if isinstance(told, pa.ChunkedArray) else told
     codes = told.indices.to_numpy().astype(np.int64) << 32 | rows["partition"].to_numpy()
     numbers, more = rows["offset"].to_numpy(), rows["beside"].to_numpy()
-    found = {}
-    for code in np.unique(codes).tolist():
-        mine = codes == code
-        found[told.dictionary[code >> 32].as_py(), code & 0xFFFFFFFF] = numbers[mine], more[mine]
-    return found
+    known, small = _small(codes)
+    # Of such small numbers a stable order takes one pass, and each partition then lies together.
+    order = np.argsort(small, kind="stable")
+    ends = np.cumsum(np.bincount(small, minlength=len(known)))
+    parts = zip(known, np.split(numbers[order], ends[:-1]), np.split(more[order], ends[:-1]), strict=True)
+    return {
+        (told.dictionary[code >> 32].as_py(), code & 0xFFFFFFFF): (mine, its) for code, mine, its in parts
+    }
+
+
+def _small(codes: Numbers) -> tuple[list[int], npt.NDArray[Any]]:
+    """Which there are, and of each the place of its own among them; of neighbours that are the same, as most are here, only one is looked up."""
+    first = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
+    known, which = np.unique(codes[first], return_inverse=True)
+    small = which.astype(np.uint16) if len(known) <= 2**16 else which
+    return known.tolist(), np.repeat(small, np.diff(np.append(first, len(codes))))
+
+
+def spanned(offsets: Numbers, before: Span | None = None) -> Span:
+    """From the first to the last of some offsets, and of those before."""
+    first, last = int(offsets.min()), int(offsets.max())
+    return (first, last) if before is None else (min(first, before[0]), max(last, before[1]))
 
 
 def joined(parts: Iterable[Places]) -> dict[Partition, Numbers]:

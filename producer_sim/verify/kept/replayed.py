@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from distributary.ingest.replay.places import offsets_of
-from distributary.ingest.upkeep.outcomes import since
+from distributary.ingest.upkeep.replayed import since
 from distributary.producer_sim.verify.coverage import BLOCK, Coverage
 from distributary.producer_sim.verify.lake import Lake
 from distributary.producer_sim.verify.ledger_check import Held

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from distributary.ingest.replay.outcomes import Outcome, tell
 from distributary.ingest.replay.places import Partition
 from distributary.ingest.storage.opening import files_at
-from distributary.ingest.upkeep.outcomes import Since, since
-from distributary.ingest.upkeep.replayed import OUTCOMES
+from distributary.ingest.upkeep.replayed import OUTCOMES, Since, since
 
 WAYS = ("added", "merged", "refused", "dropped")
 

@@ -10,8 +10,7 @@ import numpy as np
 from distributary.ingest.replay.outcomes import Outcome, tell
 from distributary.ingest.replay.places import Places
 from distributary.ingest.storage.opening import files_at
-from distributary.ingest.upkeep.outcomes import since
-from distributary.ingest.upkeep.replayed import OUTCOMES
+from distributary.ingest.upkeep.replayed import OUTCOMES, since
 
 AT = [f"2026-11-{day}T00:00:00+00:00" for day in ("28", "27", "26")]
 

@@ -15,8 +15,7 @@ from distributary.ingest.replay.outcomes import Outcome, tell
 from distributary.ingest.replay.places import Places
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
-from distributary.ingest.upkeep.outcomes import bring_together, since
-from distributary.ingest.upkeep.replayed import OUTCOMES, begun_before, replays_before
+from distributary.ingest.upkeep.replayed import OUTCOMES, begun_before, replays_before, since, tell_together
 
 AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -49,7 +48,7 @@ def test_it_says_the_same(tmp_path_factory: pytest.TempPathFactory, replays: lis
         told(one, number, went)
         told(other, number, went)
         if number in (8, 15):
-            assert bring_together(other, "games") == 8
+            assert tell_together(other, "games") == 8
     assert held(one) == held(other)
     assert len(list(other.names(OUTCOMES))) < 9
 
@@ -62,11 +61,11 @@ def test_others_files_stay_and_who_dies_amid_it_has_both(tmp_path: Path) -> None
     copy = tmp_path / "copy"
     shutil.copytree(tmp_path / OUTCOMES, copy)
     before = held(root)
-    assert bring_together(root, "games") == 8
+    assert tell_together(root, "games") == 8
     assert len(list(root.names(OUTCOMES))) == 2
     shutil.copytree(copy, tmp_path / OUTCOMES, dirs_exist_ok=True)
     assert held(root) == before
-    assert bring_together(root, "games") == 9
+    assert tell_together(root, "games") == 9
     assert held(root) == before
     assert sorted(since(root, "others").added["t", 0]) == [5]
 
@@ -75,7 +74,7 @@ def test_when_those_were_that_refused_records_stays_known_until_these_are_gone(t
     root = files_at(tmp_path)
     for number in range(1, 9):
         told(root, number, {number: "refused" if number < 3 else "added"})
-    bring_together(root, "games")
+    tell_together(root, "games")
     now = datetime.now(timezone.utc)
     assert replays_before(root, now - timedelta(days=1)) == {}
     late = now + timedelta(days=1)
@@ -86,5 +85,5 @@ def test_when_those_were_that_refused_records_stays_known_until_these_are_gone(t
     assert len(begun_before(root, known, known, late)) == 2
     for number in range(11, 20):
         told(root, number, {number: "added"})
-    bring_together(root, "games", gone=late)
+    tell_together(root, "games", gone=late)
     assert replays_before(root, late) == {}
