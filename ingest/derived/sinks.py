@@ -25,6 +25,7 @@ from distributary.ingest.derived.to_kafka import Topic, Uuids
 from distributary.ingest.derived.told import Input
 from distributary.ingest.merge import live_files
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.session import OURS, that_decide
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
@@ -43,6 +44,7 @@ class Outside:
     marks  the checkpoint
     uuids  tells topics from those of before, within one round
     told   whether data catalogues are told of which columns others are
+    conf   what decides about values in a session, by Spark's own names: the same in whichever one tables are made current
     """
 
     pipeline: str = ""
@@ -52,6 +54,12 @@ class Outside:
     marks: Files | None = None
     uuids: Uuids = field(default_factory=Uuids)
     told: bool = False
+    conf: Mapping[str, str] = field(default_factory=lambda: OURS)
+
+    @property
+    def otherwise(self) -> str:
+        """What decides about values otherwise than in our sessions."""
+        return "\n".join(f"{name} {value}" for name, value in self.conf.items() if value != OURS.get(name))
 
     @classmethod
     def of(cls, settings: Settings) -> Outside:
@@ -63,6 +71,7 @@ class Outside:
             settings.registry,
             open_files(settings.checkpoint, settings.storage),
             told=settings.lineage is not None,
+            conf=that_decide(settings.spark.conf),
         )
 
 
