@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,7 @@ from distributary.ingest.landing.formats import FORMATS
 from distributary.ingest.landing.reading import Landing, rows_of
 from distributary.ingest.landing.told import read
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.posix import PosixFiles
 
 
 def zstd(data: bytes) -> bytes:
@@ -143,8 +145,9 @@ def test_a_file_that_was_written_to_since_is_told_and_not_read(files: Files) -> 
 
 @pytest.mark.parametrize(("millis", "year"), [(10**16, 9999), (-(10**16), 1)])
 def test_of_a_time_that_no_timestamp_holds_the_nearest_that_one_does_is_taken(
-    files: Files, millis: int, year: int
+    tmp_path: Path, millis: int, year: int
 ) -> None:
+    files = PosixFiles(tmp_path)
     put(files, {"a": b"1"})
     look = looking(files)
     look.look(0)
