@@ -31,10 +31,10 @@ from pyspark.sql import DataFrame
 
 from distributary.errors import BrokerUnavailable, ConfigError, PipelineError
 from distributary.ingest.kafka.confluent import MaskedLog
-from distributary.ingest.kafka.librdkafka import librdkafka_options
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.records import TIMESTAMP
 from distributary.ingest.kafka.source import FIRST_READ_RIGHT, TopicReader
+from distributary.ingest.settings.source.librdkafka import librdkafka_options
 from distributary.ingest.spark.error_classes import overflowed_in
 from distributary.ingest.storage.contract import Files
 from distributary.passed_on_options import without_secrets
@@ -308,7 +308,7 @@ def _messages(consumer: Consumer, begin: TopicPartition, end: int) -> Iterator[M
     consumer.assign([begin])
     heard = monotonic()
     while True:
-        for message in consumer.consume(_AT_ONCE, timeout=1.0):
+        for message in _come(consumer):
             heard, error = monotonic(), message.error()
             at_its_end = error is not None and error.code() == KafkaError._PARTITION_EOF
             if error is not None and not at_its_end:
@@ -319,8 +319,17 @@ def _messages(consumer: Consumer, begin: TopicPartition, end: int) -> Iterator[M
             # A broker that has just begun to lead may not know yet how far it has come: what is lacking is to come.
             if not at_its_end:
                 yield message
+                # That there is no more the broker tells only once it has waited for more.
+                if _offset(message) == end - 1:
+                    return
         if monotonic() - heard > _PATIENCE_SECONDS:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+
+def _come(consumer: Consumer) -> list[Message]:
+    """What is there, or comes within a second: several at once would be waited for until there are as many."""
+    first = consumer.poll(1.0)
+    return [] if first is None else [first, *consumer.consume(_AT_ONCE, timeout=0)]
 
 
 @contextmanager

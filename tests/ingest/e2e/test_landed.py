@@ -5,16 +5,20 @@ from __future__ import annotations
 import gzip
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from tests.ingest.e2e.dying import dies
 from tests.ingest.e2e.landing_kit import LandingKit, lines
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.inputs.from_files import FilesGone
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.landing.looking import Rewritten
+from distributary.ingest.rebuild.silver import replay
 
 pytestmark = pytest.mark.spark
 
@@ -125,16 +129,26 @@ def registered_and_not_read(kit: LandingKit) -> None:
         channels.end_offsets()
 
 
+def test_a_run_that_fails_anywhere_is_gone_on_with_and_nothing_is_lost_or_twice(
+    landed: LandingKit, fail_at: Callable[..., None]
+) -> None:
+    landed.land({"a.json": lines(range(10))})
+    landed.run()
+    landed.land({"b.json": lines(range(10, 20)), "c.json": b'{"n": 20, "new": 1}\n'})
+    for point in ("before_manifest", "after_manifest", "between_commits", "before_ledger"):
+        dies(landed, point, fail_at)
+    landed.land({"d.json": lines(range(21, 25))})
+    landed.run()
+    assert landed.numbers() == list(range(25))
+    landed.assert_clean()
+
+
+# A JVM each: as errors they are above, and test_crashes.py kills runs at more points.
+@pytest.mark.heavy
 @pytest.mark.parametrize(
-    "point",
-    [
-        "after_manifest",
-        # As test_crashes.py shows for Kafka, one by one.
-        *(
-            pytest.param(point, marks=pytest.mark.heavy)
-            for point in ("before_manifest", "between_commits", "before_ledger", "amid_file")
-        ),
-    ],
+    ("landed", "point"),
+    [("folder", "after_manifest"), ("folder", "amid_file"), ("s3", "between_commits")],
+    indirect=["landed"],
 )
 def test_a_run_that_dies_is_gone_on_with_and_nothing_is_lost_or_twice(landed: LandingKit, point: str) -> None:
     landed.land({"a.json": lines(range(10))})
@@ -165,6 +179,19 @@ def test_a_checkpoint_may_begin_behind_the_files_that_are_there(kit: LandingKit)
     kit.land({"b.json": lines(range(10, 20))})
     kit.run()
     assert kit.numbers() == list(range(10, 20))
+
+
+def test_rows_of_lines_come_back_from_bronze_once_however_often_they_are_asked_for(kit: LandingKit) -> None:
+    kit.configured(bronze={})
+    kit.land({"a.json": lines(range(5)) + b"{broken\n", "b.json.gz": gzip.compress(lines(range(5, 9)))})
+    kit.run()
+    kit.landing.delete(["a.json", "b.json.gz"])
+    DeltaTable(str(kit.folder / "lake" / "silver_landing")).delete("n % 2 = 0")
+    done = [replay(kit.settings, spark=kit.spark).tables for _ in range(2)]
+    assert done == [{"silver_landing": 5}, {}]
+    assert kit.numbers() == list(range(9))
+    assert kit.rows("quarantine").num_rows == 1
+    kit.assert_clean()
 
 
 def test_paths_become_columns_where_a_rule_says_so(kit: LandingKit) -> None:
