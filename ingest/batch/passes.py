@@ -113,7 +113,8 @@ class Workers:
         largest = self.portions.largest(records.sparkSession)
         if largest is None:
             return None
-        small = self.columns(large_kept_back(records, largest), pins)
+        whole = pins.rules.tables.beside.every_header
+        small = self.columns(large_kept_back(records, largest, whole_headers=whole), pins)
         report = unbounded(records.sparkSession, self.arrow_rows, lambda: self.run(small, pins))
         if report.large:
             self.portions.met_large()
