@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import sys
 import threading
 from collections.abc import Mapping
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -16,9 +18,10 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from distributary.errors import SetupError
+from distributary.files import TemporaryFolder
 from distributary.ingest.interruptible import answer_to
 from distributary.ingest.spark.artifacts import spark_jars
-from distributary.ingest.spark.class_archive import starting_from_archive
+from distributary.ingest.spark.class_archive import JAVA_OPTIONS, is_parted, starting_from_archive
 from distributary.ingest.spark.configuration import (
     REDACTED,
     laid_over,
@@ -92,8 +95,27 @@ def _launched(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSe
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Workers get this interpreter and so this environment, not whatever `python3` is first on PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    ours = laid_over(laid_over(settings(chosen, spark_jars()), starting_from_archive(java)), conf)
+    ours = laid_over(settings(chosen, spark_jars()), starting_from_archive(java))
+    ours = laid_over(laid_over(ours, _temporary_files()), conf)
     return _made({"spark.app.name": name}, ours | {"spark.master": chosen})
+
+
+def _temporary_files() -> dict[str, str]:
+    """The setting by which the JVM has a folder for what it puts away: rows that are shuffled, pickled functions, copies of jars.
+
+    It takes them along when it ends by itself; one that is killed leaves them, and shuffled rows for everybody on the machine to read.
+    """
+    folder = _temporary_folder()
+    # Java's own is used where an option cannot name it.
+    return {} if is_parted(folder) else {JAVA_OPTIONS: f"-Djava.io.tmpdir={folder}"}
+
+
+@cache
+def _temporary_folder() -> Path:
+    """One for the one JVM of this process; it goes with the process, or with the next one that makes its own."""
+    folder = TemporaryFolder("distributary-spark-")
+    atexit.register(folder.close)
+    return folder.path
 
 
 def _made(identity: Mapping[str, str], settings: Mapping[str, str]) -> SparkSession:
