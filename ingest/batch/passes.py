@@ -170,7 +170,7 @@ def sent(session: SparkSession, pins: Pins) -> Iterator[Pins]:
 
     Schemas are megabytes, and each pass of each batch would leave a copy of them on the driver's disk.
     """
-    pickled = CloudPickleSerializer().dumps(pins)
+    pickled: bytes = CloudPickleSerializer().dumps(pins)  # type: ignore[no-untyped-call]
     if len(pickled) <= _INLINE_BYTES:
         yield cast("Pins", SentPins(pickled))
         return

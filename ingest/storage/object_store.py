@@ -258,7 +258,9 @@ class ObjectFiles(InStore["ObjectStore"]):
             raise FileExistsError(f"{where} is there already") from None
         except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
             away = isinstance(error, UnauthenticatedError) and self._given.keys_are_away(self._place)
-            raise (ConnectionError if away else PermissionError)(f"{where}: {self._sentence(error)}") from None
+            raise (ConnectionError if away else PermissionError)(
+                f"{where}: {self._sentence(error)}"
+            ) from None
         # A stream tells by Python's own what all else tells by obstore's.
         except (BaseError, OSError) as error:
             kind = ConnectionError if is_outage(error) else PermissionError if is_denied(error) else OSError

@@ -103,7 +103,7 @@ def test_what_workers_are_given_leaves_nothing_on_a_disk_however_large_it_is(
     spark: SparkSession, tmp_path: Path, most_files: int
 ) -> None:
     """A session has a pass or two for each batch, for months, and schemas of megabytes."""
-    folder = Path(spark.sparkContext._temp_dir)  # type: ignore[attr-defined] # where Spark puts what is large
+    folder = Path(spark.sparkContext._temp_dir)  # where Spark puts what is large
     before = {*folder.iterdir()}
     refused = {(number, (0,)): Verdict("unusable_schema", "x" * 10_000) for number in range(1_000, 1_300)}
     records = spark.createDataFrame(pa.Table.from_batches([batch(numbered([value(1, game_name="golf")]))]))
