@@ -295,8 +295,14 @@ class Finisher:
             return manifest
         waited_for = sum(one.merging is not None for one in manifest.tables)
         counts = self._merged(done, waited_for)
+        made = [self._native.made(one) for one in done if one.merge is not None]
+        row = {
+            **manifest.late_row,
+            "files": manifest.late_row["files"] + sum(one.count for one in made),
+            "bytes": manifest.late_row["bytes"] + sum(one.bytes for one in made),
+        }
         name, columns = table.files[0].name, table.layout.columns
-        file = late_file(self._tables.root, name, manifest.late_row, counts, columns)
+        file = late_file(self._tables.root, name, row, counts, columns)
         self._tables.root.sync([f"{table.folder}/{file.name}"])
         others = (one for one in manifest.tables if one.folder != BATCHES_TABLE)
         return replace(manifest, tables=(*others, replace(table, files=(file,))))

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from urllib.parse import unquote
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -27,6 +28,9 @@ _log = logging.getLogger(__name__)
 
 _LOCATION = re.compile(r"^Location: (.*)$", re.MULTILINE)
 
+# So many tables one after the other are no matter of these tables.
+_FAILURES_IN_A_ROW = 3
+
 # A metastore that was not to be had is asked again with a later batch.
 _AGAIN_SECONDS = 60.0
 
@@ -39,6 +43,7 @@ class TableNames:
         self._wanted: dict[str, str] = {}
         self._taken: dict[str, str] = {}
         self._told: set[str] = set()
+        self._refused: set[str] = set()
         self._not_before = 0.0
         self._thread: threading.Thread | None = None
         self._ends = threading.Event()
@@ -91,10 +96,23 @@ class TableNames:
         names, told = names_of(self._catalog, self._wanted, self._taken)
         for sentence in told:
             self._tell_once(sentence)
-        for folder, name in names.items():
+        failures = 0
+        # What was refused before comes last: it may be so for ever, and keeps no other from its name.
+        for folder, name in sorted(names.items(), key=lambda one: one[0] in self._refused):
             # Of a table that was taken away by hand Spark would make an empty one; the next batch makes it anew.
             if name not in self._taken and self._root.has_files(f"{folder}/{LOG}"):
-                self._name(spark, name, folder, there)
+                try:
+                    self._name(spark, name, folder, there)
+                    failures = 0
+                except (PySparkException, Py4JError) as error:
+                    self._refused.add(folder)
+                    failures += 1
+                    # It is the metastore that is not to be had.
+                    if failures == _FAILURES_IN_A_ROW:
+                        raise
+                    self._tell_once(
+                        f"table {folder} has no name in catalog {self._catalog.database}: {_sentence(error)}"
+                    )
             if self._ends.is_set():
                 return
 

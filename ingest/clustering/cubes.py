@@ -60,8 +60,7 @@ def portions(live: Iterable[tuple[str, Action]], by: Sequence[Path], target: int
     """
     mine = {name: add for name, add in live if add.get("clusteringProvider") in (None, PROVIDER)}
     if not by:
-        small = bins(((name, add) for name, add in mine.items()), lambda one: int(one[1][_SIZE]), target)
-        return [Portion(dict(some)) for some in small]
+        return small_or_worn(mine, target)
     loose = {name: add for name, add in mine.items() if _is_loose(add, told(by))}
     if not loose:
         return []
@@ -77,6 +76,14 @@ def portions(live: Iterable[tuple[str, Action]], by: Sequence[Path], target: int
             break
         together = Portion({**cube.files, **together.files})
     return [*found[:-1], together]
+
+
+def small_or_worn(files: Mapping[str, Action], target: int) -> list[Portion]:
+    """Those of some files, by their names, that fit one of the target's size together, and each other of which too many rows are marked as gone."""
+    small = [Portion(dict(some)) for some in bins(files.items(), lambda one: int(one[1][_SIZE]), target)]
+    together = {name for one in small for name in one.files}
+    worn = (Portion({name: add}) for name, add in files.items() if is_worn(add) and name not in together)
+    return [*small, *worn]
 
 
 def told(by: Sequence[Path]) -> str:
@@ -101,6 +108,11 @@ def _is_loose(add: Action, by: str) -> bool:
     tags: Mapping[str, str] = add.get("tags") or {}
     if add.get("clusteringProvider") is None or CUBE not in tags or tags.get(BY) != by:
         return True
+    return is_worn(add)
+
+
+def is_worn(add: Action) -> bool:
+    """Whether so many of a file's rows are marked as gone that it is written anew without them."""
     vector: Mapping[str, Any] | None = add.get("deletionVector")
     if vector is None:
         return False

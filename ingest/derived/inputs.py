@@ -32,6 +32,9 @@ from distributary.ingest.tables.state_by_spark import spark_schema
 # Small files go to a task together, and the tasks of a large table are about as many as keep all processors busy.
 _TASKS_A_SLOT = 2
 
+# What a task reads in about as long as it takes to begin and end: tables are made current side by side.
+_BYTES_A_TASK = 16 * 2**20
+
 _Named: TypeAlias = tuple[str, Action]
 
 
@@ -174,7 +177,8 @@ def _added(place: Files, since: int, version: int) -> list[_Named] | None:
 
 
 def _read(spark: SparkSession, table: Snapshot, files: Sequence[_Named]) -> DataFrame:
-    tasks = min(len(files), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
+    most = min(len(files), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
+    tasks = min(most, -(-sum(map(_size, files)) // _BYTES_A_TASK))
     portions = _portions(files, max(tasks, 1))
     numbers = spark.range(0, len(portions), 1, len(portions))
     reading = _reading(table.place, portions, table.columns)

@@ -42,21 +42,23 @@ class Rows:
 
     condition  None where the table lacks a column that it names
     rescued    the column that has what had no place as JSON text; None where the table has none
-    key, keys  the column of records' keys, and those that are meant whatever else their rows say
+    named      the columns of records' keys, as bytes or as texts
+    keys       those that are meant whatever else their rows say
     unread     how many have something rescued that the condition names, and of which nobody can tell whether it is true
     """
 
     condition: ReadCondition | None
     rescued: str | None = None
-    key: str = ""
+    named: tuple[str, ...] = ()
     keys: frozenset[bytes] = frozenset()
     unread: int = 0
 
     def met(self, rows: pa.RecordBatch) -> Mask:
         """For which of these it is true. Raises ConfigError where the columns' types do not go with it."""
         found = np.zeros(rows.num_rows, dtype=bool)
-        if self.keys:
-            found |= np.array([one in self.keys for one in rows.column(self.key).to_pylist()], dtype=bool)
+        for name in self.named if self.keys else ():
+            texts = (one.encode() if isinstance(one, str) else one for one in rows.column(name).to_pylist())
+            found |= np.fromiter((one in self.keys for one in texts), bool, rows.num_rows)
         return found if self.condition is None else found | self._met(self.condition, rows, found)
 
     def _met(self, condition: ReadCondition, rows: pa.RecordBatch, already: Mask) -> Mask:

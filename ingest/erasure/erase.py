@@ -298,7 +298,9 @@ class _Work:
         names = {fold(path[0]) for path in bodies.fields_of(self.condition.tree)}
         columns = frozenset(name for name in layout.names if fold(name) in names)
         # What remembers deletes may have nothing else of a record.
-        keyed = REMEMBERS_PROPERTY in state.properties and by.kafka_key in layout.names
+        remembers = REMEMBERS_PROPERTY in state.properties
+        named = (by.kafka_key, by.key_text)
+        keyed = tuple(one for one in named if remembers and one is not None and one in layout.names)
         keys = frozenset(key.encode() for key in self.wanted.keys) if keyed else frozenset()
         left = list[str]()
         if lacking := sorted(names - set(map(fold, columns))):
@@ -315,8 +317,8 @@ class _Work:
         told = () if merged or not set(where) <= set(layout.names) else where
         # What had no place in a column is there as text.
         rescued = by.rescued if by.rescued in layout.names else None
-        meant = bodies.Rows(None if lacking else self.condition, rescued, by.kafka_key, keys)
-        read = columns | {by.rescued} | ({by.kafka_key} if keys else frozenset())
+        meant = bodies.Rows(None if lacking else self.condition, rescued, keyed, keys)
+        read = columns | {by.rescued} | frozenset(keyed if keys else ())
         remembered = Remembered.of(upsert_of(state.properties), layout, by.kafka_key)
         rows = Rows(read, meant.met, told, self._keep(table))
         if remembered is not None:

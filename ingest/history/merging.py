@@ -32,13 +32,11 @@ from distributary.ingest.merge.outcome import Mask
 from distributary.ingest.merge.ranks import Ranks, ranks
 from distributary.ingest.merge.rule import IS_DELETE, Deletes, MergeRule, Validity
 from distributary.ingest.merge.staged import staged
-from distributary.ingest.merge.upsert import Marks, joined, marks, newest
+from distributary.ingest.merge.upsert import Marks, joined, marks, newest, remembered_since
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Files
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-_DAY = 86_400 * 1_000_000
 
 
 class History:
@@ -91,7 +89,7 @@ class History:
         """The files of records that change nothing: the batch's own, those that came before any of it, and those that are forgotten."""
         told, first, name = self._staged.wanted.told, self._first, self._rule.order.position.timestamp
         times = ranks(self._staged.columns.column(name).drop_null())
-        since = int(times.min()) - int(self._memory.days * _DAY) if len(times) else 0
+        since = remembered_since(times, self._memory.days)
         passed = {one.name for one in self._staged.files}
         for file, add in memory:
             tells = told_of(memory, file, add, told)

@@ -152,16 +152,16 @@ class Attempts:
         descriptors = iter(self._vectors([*changed, *(rows for _, _, rows in alive if len(rows))]))
         live = [(file, next(descriptors) if len(rows) < file.rows else None) for file, rows in marks.live]
         staged = [(file, info, next(descriptors) if len(rows) else None) for file, info, rows in alive]
-        made = (file for rows in marks.made for file in self._made(rows))
-        return Merged(live, [*staged, *made], marks.counts)
+        made = [file for rows in marks.made for file in self._made(rows)]
+        return Merged(live, staged, made, marks.counts)
 
-    def _made(self, rows: pa.Table) -> Iterator[tuple[DataFile, Info, None]]:
+    def _made(self, rows: pa.Table) -> Iterator[tuple[DataFile, Info]]:
         """Files of rows that were made of others, one for each of their partitions, as far as there are any."""
         for whole in rows.combine_chunks().to_batches():
             for values, piece in split(whole, self._partitions):
                 yield self._made_file(pa.Table.from_batches([piece]), values)
 
-    def _made_file(self, rows: pa.Table, values: PartitionValues) -> tuple[DataFile, Info, None]:
+    def _made_file(self, rows: pa.Table, values: PartitionValues) -> tuple[DataFile, Info]:
         name = merged_name(*self._made_for())
         self._written.append(name)
         layout = Layout(rows.schema)
@@ -179,7 +179,7 @@ class Attempts:
             size = stream.tell()
         text = statistics(writer.writer.metadata, layout, self._indexed, fractions.without_nan)
         file = DataFile("", name, rows.num_rows, size, text, values)
-        return file, self._place.info(name) or Info(name, size, "", int(time.time() * 1000)), None
+        return file, self._place.info(name) or Info(name, size, "", int(time.time() * 1000))
 
     def _vectors(self, rows: Sequence[vectors.Positions]) -> Sequence[Mapping[str, Any]]:
         if not rows:

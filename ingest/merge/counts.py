@@ -16,6 +16,8 @@ _METRICS: Mapping[str, str] = {
     "unchanged": "distributaryRowsUnchanged",
 }
 
+_FILES_MADE, _BYTES_MADE = "distributaryFilesMade", "distributaryBytesMade"
+
 # Merges of earlier versions have no such rows, and do not say so.
 _LATER = ("unchanged",)
 
@@ -55,3 +57,25 @@ class MergeCounts:
         if not all(key in metrics for name, key in _METRICS.items() if name not in _LATER):
             return None
         return cls(**{name: int(metrics.get(key, 0)) for name, key in _METRICS.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFiles:
+    """The data files of rows that a merge made of others, as its commit says; no manifest names them.
+
+    count  how many
+    bytes  of all of them
+    """
+
+    count: int = 0
+    bytes: int = 0
+
+    def metrics(self) -> dict[str, str]:
+        """As a commit's `operationMetrics`."""
+        return {_FILES_MADE: str(self.count), _BYTES_MADE: str(self.bytes)}
+
+    @classmethod
+    def told(cls, info: Mapping[str, Any]) -> MadeFiles:
+        """What the `commitInfo` of a merge says; none of one of an earlier version, which does not say so."""
+        metrics = info.get("operationMetrics") or {}
+        return cls(int(metrics.get(_FILES_MADE, 0)), int(metrics.get(_BYTES_MADE, 0)))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from distributary.ingest.merge.counts import MergeCounts
+from distributary.ingest.merge.counts import MadeFiles, MergeCounts
 from distributary.ingest.merge.found import LiveFile
 from distributary.ingest.merge.rule import MergeRule
 from distributary.ingest.parquet.data_file import DataFile
@@ -32,11 +32,13 @@ class Merged:
 
     live    files in force, and what marks their rows now; None where all are
     staged  the batch's files that have rows left, with what tells of them and what marks the others; None where none is
+    made    files of rows that are made of others
     counts  what became of the batch's rows
     """
 
     live: Sequence[tuple[LiveFile, Vector | None]]
     staged: Sequence[tuple[DataFile, Info, Vector | None]]
+    made: Sequence[tuple[DataFile, Info]]
     counts: MergeCounts
 
 
@@ -54,7 +56,9 @@ def merge_actions(
     adds = [
         *(_again(file, vector) for file, vector in merged.live if vector is not None),
         *(_add(file, info, vector) for file, info, vector in merged.staged),
+        *(_add(file, info, None) for file, info in merged.made),
     ]
+    made = MadeFiles(len(merged.made), sum(file.bytes for file, _ in merged.made))
     info = {
         "timestamp": now,
         "operation": "MERGE",
@@ -65,6 +69,7 @@ def merge_actions(
             "numRemovedFiles": str(len(removes)),
             "numFiles": str(len(adds)),
             **merged.counts.metrics(),
+            **made.metrics(),
         },
         "isBlindAppend": False,
         "engineInfo": engine,

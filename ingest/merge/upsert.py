@@ -204,12 +204,12 @@ class Upsert:
         if not found:
             return None
         # One that says it is of a time to come, as by a clock that was ahead, would leave out all that is of now.
-        return min(max(found), time.time_ns() // 1_000) - int(deletes.days * _DAY)
+        return min(max(found), _now()) - int(deletes.days * _DAY)
 
     def _remembered(self, deletes: Deletes, memory: LiveFiles) -> Found:
         """The deletes of the batch's keys before it, but for those that are older than all of its records by so long."""
         mine, name = self._staged, self._rule.order.position.timestamp
-        since = int(self._times.min()) - int(deletes.days * _DAY) if len(self._times) else 0
+        since = remembered_since(self._times, deletes.days)
         passed = {one.name for one in mine.files}
         for file, add in memory:
             last = newest(told_of(memory, file, add, mine.wanted.told), name)
@@ -260,6 +260,18 @@ def _more(files: Sequence[LiveFile], of: Numbers, places: Numbers) -> Iterator[t
 def joined(parts: Sequence[Numbers]) -> Numbers:
     """Numbers that were found file by file."""
     return np.concatenate([np.empty(0, dtype=np.int64), *parts])
+
+
+def remembered_since(times: Ranks, days: float) -> int:
+    """The oldest timestamp of what a batch whose records have these is held against, so many days before its oldest, in microseconds.
+
+    Or before now: all its records may say that they are of a time to come, as by a clock that is ahead, and what is of now is no older.
+    """
+    return min(int(times.min()), _now()) - int(days * _DAY) if len(times) else 0
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000
 
 
 def newest(file: Told, column: str) -> int | None:

@@ -21,6 +21,9 @@ Partition: TypeAlias = tuple[str, int]
 
 Places: TypeAlias = Mapping[Partition, Numbers]
 
+Span: TypeAlias = tuple[int, int]
+"""The first and the last of some offsets."""
+
 
 def split(topics: Any, partitions: Any, offsets: Any) -> dict[Partition, Numbers]:
     """The offsets of some rows by their partitions, in the rows' order, as often as they are there; a row that lacks any of the three is passed over."""
@@ -31,10 +34,28 @@ def split(topics: Any, partitions: Any, offsets: Any) -> dict[Partition, Numbers
     names = names.combine_chunks() if isinstance(names, pa.ChunkedArray) else names
     codes = names.indices.to_numpy().astype(np.int64) << 32 | rows["partition"].to_numpy()
     numbers = rows["offset"].to_numpy()
-    found = {}
-    for code in np.unique(codes).tolist():
-        found[names.dictionary[code >> 32].as_py(), code & 0xFFFFFFFF] = numbers[codes == code]
-    return found
+    known, small = _small(codes)
+    # Of such small numbers a stable order takes one pass, and each partition then lies together.
+    order = np.argsort(small, kind="stable")
+    ends = np.cumsum(np.bincount(small, minlength=len(known)))
+    return {
+        (names.dictionary[code >> 32].as_py(), code & 0xFFFFFFFF): mine
+        for code, mine in zip(known, np.split(numbers[order], ends[:-1]), strict=True)
+    }
+
+
+def _small(codes: Numbers) -> tuple[list[int], npt.NDArray[Any]]:
+    """Which there are, and of each the place of its own among them; of neighbours that are the same, as most are here, only one is looked up."""
+    first = np.flatnonzero(np.concatenate([[True], codes[1:] != codes[:-1]]))
+    known, which = np.unique(codes[first], return_inverse=True)
+    small = which.astype(np.uint16) if len(known) <= 2**16 else which
+    return known.tolist(), np.repeat(small, np.diff(np.append(first, len(codes))))
+
+
+def spanned(offsets: Numbers, before: Span | None = None) -> Span:
+    """From the first to the last of some offsets, and of those before."""
+    first, last = int(offsets.min()), int(offsets.max())
+    return (first, last) if before is None else (min(first, before[0]), max(last, before[1]))
 
 
 def joined(parts: Iterable[Places]) -> dict[Partition, Numbers]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-import pyarrow as pa
+import pyarrow.compute as pc
 
 from distributary.ingest.commit_log.entries import Batch, Standing
 from distributary.ingest.kafka.offsets import (
@@ -19,7 +19,7 @@ from distributary.ingest.kafka.offsets import (
     starts,
 )
 from distributary.ingest.quarantine.chosen import Chosen
-from distributary.ingest.replay.places import Partition, split
+from distributary.ingest.replay.places import Numbers, Partition, Places, Span, spanned, split
 from distributary.ingest.replay.raw_records import PLACE, RawRecords
 
 # How many offsets are counted together, of large portions.
@@ -98,18 +98,29 @@ def until(so_far: Standing, newest: Batch | None, reached: int | None, *, alive:
 
 
 def portions(raw: RawRecords, chosen: Chosen, end: Until, most: int) -> Iterator[Offsets]:
-    """Ranges of offsets that together have all records of the chosen topics and time before an end, each about as many as `most`."""
+    """Ranges of offsets that together have all records of the chosen topics and time before an end, each about as many as `most`.
+
+    Where files end there end portions, too, if that is near; and what files have of which partitions is learned.
+    """
     block = max(1, min(_BLOCK, most // 4))
-    counted: dict[Partition, dict[int, int]] = {}
+    counted: dict[Partition, _Counted] = {}
     for file in raw.files:
+        spans: dict[Partition, Span] = {}
         for rows, alive in file.rows():
-            mine = rows.filter(alive)
-            mine = mine.filter(chosen.standing(mine))
-            _count(mine, end, block, counted)
-    total = sum(sum(blocks.values()) for blocks in counted.values())
-    parts = -(-total // most)
-    cut = {partition: _cut(blocks, parts, block) for partition, blocks in counted.items()}
-    for part in range(parts):
+            every = split(*(rows[name] for name in PLACE))
+            for partition, offsets in every.items():
+                spans[partition] = spanned(offsets, spans.get(partition))
+            mine = pc.and_(alive, chosen.standing(rows))
+            if not pc.all(mine).as_py():
+                every = split(*(rows.filter(mine)[name] for name in PLACE))
+            _count(every, end, block, counted)
+        raw.learned.add(file, spans)
+        for partition in spans.keys() & counted.keys():
+            counted[partition].ends.append(spans[partition][1] + 1)
+    total = sum(sum(one.blocks.values()) for one in counted.values())
+    shares = [min(1.0, part * most / total) for part in range(1, -(-total // most) + 1)]
+    cut = {partition: _cut(one, shares, block) for partition, one in counted.items()}
+    for part in range(len(shares)):
         found: dict[str, dict[int, tuple[int, int]]] = {}
         for (topic, number), ranges in cut.items():
             first, last = ranges[part]
@@ -120,23 +131,47 @@ def portions(raw: RawRecords, chosen: Chosen, end: Until, most: int) -> Iterator
             yield found
 
 
-def _count(rows: pa.Table, end: Until, block: int, counted: dict[Partition, dict[int, int]]) -> None:
-    for (topic, number), offsets in split(*(rows[name] for name in PLACE)).items():
+@dataclass(slots=True)
+class _Counted:
+    """How many records of a partition there are in each block of offsets, and behind which of its offsets files end."""
+
+    blocks: dict[int, int] = field(default_factory=dict)
+    ends: list[int] = field(default_factory=list)
+
+
+def _count(places: Places, end: Until, block: int, counted: dict[Partition, _Counted]) -> None:
+    for (topic, number), offsets in places.items():
         mine = offsets[offsets < end.of(topic, number)]
         blocks, counts = np.unique(mine // block, return_counts=True)
-        known = counted.setdefault((topic, number), {})
+        known = counted.setdefault((topic, number), _Counted()).blocks
         for one, count in zip(blocks.tolist(), counts.tolist(), strict=True):
             known[one] = known.get(one, 0) + count
 
 
-def _cut(blocks: Mapping[int, int], parts: int, block: int) -> list[tuple[int, int]]:
+def _cut(counted: _Counted, shares: Sequence[float], block: int) -> list[tuple[int, int]]:
     """For each part the range of a partition: all partitions come along together, as they did when they were read."""
-    numbers = np.array(sorted(blocks), np.int64)
+    numbers = np.array(sorted(counted.blocks), np.int64)
     if not len(numbers):
-        return [(0, 0)] * parts
-    sums = np.cumsum([blocks[number] for number in numbers.tolist()])
-    wanted = sums[-1] * np.arange(1, parts + 1) / parts
+        return [(0, 0)] * len(shares)
+    counts = np.array([counted.blocks[number] for number in numbers.tolist()])
+    sums = np.cumsum(counts)
+    wanted = sums[-1] * np.array(shares)
     last = np.searchsorted(sums, wanted, side="left").clip(max=len(numbers) - 1)
     ends = (numbers[last] + 1) * block
+    about = ends - (sums[last] - wanted) / counts[last] * block
+    most = np.diff(about, prepend=numbers[0] * block) / 4
+    ends = _where_files_end(ends, about, most, counted.ends)
     firsts = np.concatenate([[numbers[0] * block], ends[:-1]])
     return list(zip(firsts.tolist(), ends.tolist(), strict=True))
+
+
+def _where_files_end(ends: Numbers, about: Any, most: Any, files: Sequence[int]) -> Numbers:
+    """Ends of parts, or where a file ends that is not further from where they are about than so much: who reads such parts reads whole files."""
+    there = np.unique(np.array(files, np.int64))
+    behind = np.searchsorted(there, about).clip(max=len(there) - 1)
+    below = (behind - 1).clip(min=0)
+    nearest = np.where(there[behind] - about < about - there[below], there[behind], there[below])
+    moved = np.where(np.abs(nearest - about) <= most, nearest, ends)
+    # The last has all that is left.
+    moved[-1] = ends[-1]
+    return np.maximum.accumulate(moved.clip(max=ends[-1]))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
+from itertools import starmap
 from operator import or_
 from typing import Any
 
@@ -24,6 +25,7 @@ from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.merge.found import partition_of
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.replay.places import Partition, Span
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import has_log
@@ -36,6 +38,8 @@ PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 _ROWS = pa.schema([one for one in bronze.SCHEMA if one.name != bronze.DAY])
 
 PLACE_AND_TIME = pa.schema([bronze.SCHEMA.field(name) for name in (*PLACE, "kafka_ts")])
+
+_MOST_SPANS = 50_000
 
 # How many bytes of records a worker takes from a file at once, where it reads files itself.
 _BYTES = 8 * 2**20
@@ -50,6 +54,11 @@ class RawFile:
     place: Files
     name: str
     add: Action
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What no other file has; nobody writes a file anew."""
+        return self.place.url, self.name
 
     def may_have(self, offsets: Offsets) -> bool:
         """Whether any record of these may be in it, by what the log tells of it."""
@@ -81,15 +90,43 @@ def _meets(known: tuple[Any, Any], first: Any, last: Any) -> bool:
     return low is None or high is None or (low <= last and high >= first)
 
 
+@dataclass(slots=True)
+class Learned:
+    """Between which offsets the records of files lie, partition by partition, those that are marked as gone among them.
+
+    Logs tell only of all partitions of a file together. Of more than fits in some ten megabytes nothing is kept.
+    """
+
+    of: dict[tuple[str, str], Mapping[Partition, Span]] = field(default_factory=dict)
+    _count: int = 0
+
+    def add(self, file: RawFile, spans: Mapping[Partition, Span]) -> None:
+        """What was read of a file."""
+        if self._count + len(spans) <= _MOST_SPANS and file.key not in self.of:
+            self.of[file.key] = spans
+            self._count += len(spans)
+
+    def may_have(self, file: RawFile, offsets: Offsets) -> bool:
+        """Whether any record of these may be in it."""
+        if (spans := self.of.get(file.key)) is None:
+            return file.may_have(offsets)
+        ranges = ((offsets.get(topic, {}).get(number), span) for (topic, number), span in spans.items())
+        return any(mine is not None and mine[0] <= last and mine[1] > first for mine, (first, last) in ranges)
+
+
 @dataclass(frozen=True, slots=True)
 class RawRecords:
-    """All that is kept of a pipeline's records, as of one moment."""
+    """All that is kept of a pipeline's records, as of one moment.
+
+    learned  which offsets its files have
+    """
 
     files: tuple[RawFile, ...]
+    learned: Learned = field(default_factory=Learned)
 
     @classmethod
-    def of(cls, root: Files, folders: Iterable[str]) -> RawRecords:
-        """What these tables have now. Raises PipelineError where one is not there, or cannot be read."""
+    def of(cls, root: Files, folders: Iterable[str], learned: Learned | None = None) -> RawRecords:
+        """What these tables have now; with what was learned of their files before. Raises PipelineError where one is not there, or cannot be read."""
         found = list[RawFile]()
         for folder in sorted(folders):
             place = root.below(folder)
@@ -103,11 +140,12 @@ class RawRecords:
                 found += [RawFile(place, name, add) for name, add in live_files.read(place, version)]
             except (DeltaError, ValueError) as error:
                 raise PipelineError(f"table {place} cannot be read: {without_logins(str(error))}") from error
-        return cls(tuple(found))
+        return cls(tuple(found), learned or Learned())
 
     def within(self, offsets: Offsets) -> RawRecords:
         """Those of its files that may have any of a range."""
-        return RawRecords(tuple(one for one in self.files if one.may_have(offsets)))
+        mine = tuple(one for one in self.files if self.learned.may_have(one, offsets))
+        return RawRecords(mine, self.learned)
 
     def frame(self, spark: SparkSession, offsets: Offsets, chosen: Chosen, *, once: bool) -> DataFrame:
         """The records of a range, and of the time that is chosen, as Spark's Kafka source gives them; `once` leaves out those that are kept several times."""
@@ -142,15 +180,17 @@ class RawRecords:
 
 
 def _lies_in(offsets: Offsets) -> Column:
+    # As text: each part of a condition that is put together is a call of the JVM, of hundreds of partitions thousands.
     mine = [
-        (sql.col("kafka_topic") == topic)
-        & (sql.col("kafka_partition") == number)
-        & (sql.col("kafka_offset") >= first)
-        & (sql.col("kafka_offset") < end)
+        (sql.col("kafka_topic") == topic) & sql.expr(" or ".join(starmap(_lies_between, ranges.items())))
         for topic, ranges in offsets.items()
-        for number, (first, end) in ranges.items()
     ]
     return reduce(or_, mine)
+
+
+def _lies_between(number: int, offsets: tuple[int, int]) -> str:
+    first, end = offsets
+    return f"(kafka_partition = {number} and kafka_offset >= {first} and kafka_offset < {end})"
 
 
 def _reading(files: Sequence[RawFile]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -176,15 +176,22 @@ class _Kept:
 
 
 def _kept_in(raw: RawRecords, portion: Portion) -> _Kept:
-    every, records = list[Places](), list[pa.Table]()
+    every, chosen, records = list[Places](), list[Places](), list[pa.Table]()
     for file in raw.files:
         for rows, alive in file.rows():
-            every.append(between(split(*(rows[name] for name in PLACE)), portion.offsets))
-            there = rows.filter(alive)
-            mine = there.filter(portion.chosen.standing(there))
-            records.append(mine.filter(_lie_in(mine, portion.offsets)))
+            places = between(split(*(rows[name] for name in PLACE)), portion.offsets)
+            every.append(places)
+            wanted = pc.and_(alive, portion.chosen.standing(rows))
+            # Most files are of one portion, whole.
+            if count(places) < rows.num_rows or not pc.all(wanted).as_py():
+                mine = rows.filter(pc.and_(wanted, _lie_in(rows, portion.offsets)))
+                chosen.append(of_rows(mine, PLACE))
+            else:
+                mine = rows
+                chosen.append(places)
+            records.append(mine)
     whole = pa.concat_tables(records) if records else PLACE_AND_TIME.empty_table()
-    return _Kept(every, of_rows(whole, PLACE), whole)
+    return _Kept(every, joined(chosen), whole)
 
 
 def _require_one_record(rows: pa.Table) -> None:

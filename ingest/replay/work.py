@@ -37,7 +37,7 @@ from distributary.ingest.replay.kept import (
 from distributary.ingest.replay.of_bronze import OfBronze
 from distributary.ingest.replay.outcomes import tell
 from distributary.ingest.replay.portions import Portion
-from distributary.ingest.replay.raw_records import RawRecords
+from distributary.ingest.replay.raw_records import Learned, RawRecords
 from distributary.ingest.replay.staging import Tables, rows_staged
 from distributary.ingest.replay.to_do import to_do
 from distributary.ingest.tables.known import ENTITY_PROPERTY
@@ -66,7 +66,8 @@ class Replay:
 class Work:
     """The replays of one call.
 
-    let  raises where tables, by their folders, whose rows take the place of others may not get any now
+    let      raises where tables, by their folders, whose rows take the place of others may not get any now
+    learned  which offsets the files of bronze have
     """
 
     pipeline: Pipeline
@@ -74,6 +75,7 @@ class Work:
     native: NativeCommits
     spark: SparkSession
     let: Callable[[Sequence[str]], None]
+    learned: Learned = field(default_factory=Learned)
 
     def finish_begun(self) -> tuple[list[Replay], list[pa.Array]]:
         """Bring those to their end that earlier calls began; what they did, and which records of the quarantine they tried."""
@@ -105,7 +107,7 @@ class Work:
     def raw(self) -> RawRecords:
         """All records that are kept as they came. Raises PipelineError where the settings, or the tables, have none."""
         run = self.pipeline.run
-        return RawRecords.of(run.root, run.rules.workers.tables.kept.folders)
+        return RawRecords.of(run.root, run.rules.workers.tables.kept.folders, self.learned)
 
     def finished(self, kept: Kept, begun: Mapping[str, Any], *, resumed: bool) -> Replay:
         """One replay that was begun, brought to its end."""

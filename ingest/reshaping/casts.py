@@ -39,6 +39,9 @@ _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
 _MOST_DIGITS = 38
 
+# How many digits a floating-point number of so many bits keeps whatever they are: a decimal of these is what is written of it.
+_DIGITS_TOLD: Mapping[int, int] = {64: 15, 32: 6}
+
 
 def type_of(name: str) -> pa.DataType | None:
     """The type of this name, as Spark's SQL has it; None where there is none."""
@@ -110,6 +113,12 @@ def _ways(given: pa.DataType, to: pa.DataType) -> Iterator[Callable[[pa.Array], 
         # Bytes that are no text are none here either.
         yield partial(pc.cast, target_type=to) if _has_bytes(given) else as_texts
         return
+    if kinds.is_floating(given) and kinds.is_decimal(to):
+        if to.precision <= _DIGITS_TOLD.get(given.bit_width, 0):
+            yield partial(_exactly, to=to)
+        # By what is written of it: beyond that its digits are nobody's.
+        yield lambda values: pc.cast(as_texts(values), to)
+        return
     yield partial(_exactly, to=to)
     if kinds.is_timestamp(to) and to.tz and (kinds.is_string(given) or kinds.is_large_string(given)):
         # A time that says no zone is taken for one in UTC.
@@ -121,9 +130,11 @@ def _counted(values: pa.Array, unit: str, to: pa.DataType) -> pa.Array:
 
 
 def _exactly(values: pa.Array, to: pa.DataType) -> pa.Array:
+    if kinds.is_integer(values.type) and kinds.is_decimal(to):
+        # Arrow wants room for the widest integer, whatever the values.
+        values = pc.cast(values, pa.decimal256(to.scale + 20, to.scale))
     stored = pc.cast(values, to)
-    if kinds.is_floating(to) and is_number(values.type) and not kinds.is_floating(values.type):
-        # Of decimals Arrow takes the nearest.
+    if _may_be_another(values.type, to):
         back = pc.cast(stored, values.type)
         if not pc.all(pc.equal(back, values)).as_py():
             raise pa.ArrowInvalid("not exact")
@@ -132,6 +143,14 @@ def _exactly(values: pa.Array, to: pa.DataType) -> pa.Array:
         if not pc.all(pc.or_(pc.equal(back, values), pc.is_nan(values))).as_py():
             raise pa.ArrowInvalid("not exact")
     return stored
+
+
+def _may_be_another(given: pa.DataType, to: pa.DataType) -> bool:
+    """Whether Arrow takes the nearest value where none is the same, as it does of decimals, or all integers but 0 for true."""
+    if kinds.is_floating(to):
+        return is_number(given) and not kinds.is_floating(given)
+    fractions = kinds.is_floating(given) and kinds.is_decimal(to)
+    return bool(fractions or (kinds.is_integer(given) and kinds.is_boolean(to)))
 
 
 def _has_bytes(of: pa.DataType) -> bool:

@@ -20,7 +20,7 @@ from distributary.ingest.columns.differences import differences
 from distributary.ingest.history.merging import History
 from distributary.ingest.merge.attempts import Attempts, KnownFiles, Version
 from distributary.ingest.merge.columns import Unreadable
-from distributary.ingest.merge.counts import MergeCounts
+from distributary.ingest.merge.counts import MadeFiles, MergeCounts
 from distributary.ingest.merge.rule import VECTORS, MergeRule
 from distributary.ingest.merge.upsert import KeyMoved, Merger, Upsert
 from distributary.ingest.merge.vectors import WrongVector, file_of
@@ -103,7 +103,7 @@ class NativeCommits:
         self._seen: dict[str, _Seen] = {}
         self._checkpoints = LogCheckpoints()
         self._files = KnownFiles(entry_tag)
-        self._merged: dict[str, tuple[str, int, MergeCounts | None]] = {}
+        self._merged: dict[str, tuple[str, int, Mapping[str, Any]]] = {}
         self._app_of: Callable[[str], str | None] = lambda _: None
         # The newest transaction that each table had of an application, as far as it was committed, or found, here.
         self._had: dict[tuple[str, str], int] = {}
@@ -158,8 +158,7 @@ class NativeCommits:
                 self._advance(seen, one, actions)
                 if attempts is not None:
                     self._files.advance(_version(one.place, seen), actions)
-                    told = MergeCounts.told(actions[0]["commitInfo"])
-                    self._merged[one.place.url] = (one.app_id, one.batch_id, told)
+                    self._merged[one.place.url] = (one.app_id, one.batch_id, actions[0]["commitInfo"])
                     if not one.fresh:
                         attempts.sweep()
                 return True
@@ -186,12 +185,21 @@ class NativeCommits:
 
     def merged(self, one: TableCommit) -> MergeCounts | None:
         """What became of the rows that a commit which is in its table merged, as its entry says; None where nobody can tell any more."""
-        app_id, batch_id, counts = self._merged.get(one.place.url, ("", -1, None))
+        return MergeCounts.told(self._info_of(one))
+
+    def made(self, one: TableCommit) -> MadeFiles:
+        """The files of rows that it made of others; none where nobody can tell any more."""
+        return MadeFiles.told(self._info_of(one))
+
+    def _info_of(self, one: TableCommit) -> Mapping[str, Any]:
+        """What the commit of a merge says of itself; nothing where its entry is not there any more."""
+        app_id, batch_id, info = self._merged.get(one.place.url, ("", -1, {}))
         if (app_id, batch_id) == (one.app_id, one.batch_id):
-            return counts
+            return info
         seen = self._look(one.place, one.app_id)
         found = commit_of(one.place, seen.state.version, one.app_id, one.batch_id)
-        return None if found is None else MergeCounts.told(found[0])
+        self._merged[one.place.url] = (one.app_id, one.batch_id, {} if found is None else found[0])
+        return self._merged[one.place.url][2]
 
     def state(self, table: At) -> TableState:
         """What the table is now. Raises TableNotFoundError, and other DeltaErrors where delta-rs cannot open it."""

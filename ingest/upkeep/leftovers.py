@@ -1,7 +1,8 @@
 """Files in a table's folder that no version of it needs which is to stay readable, and that nobody will name any more.
 
 delta-rs' own clean-up forgets what a checkpoint of the log no longer has, and asked for all it deletes deletion vectors in force. So the
-folder is listed here, and what may be needed is taken away from that. Others put the files of a partition into a folder of its own.
+folder is listed here, and what may be needed is taken away from that. Others put the files of a partition into a folder of its own, and
+those of a change feed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from distributary.ingest.settings.table_properties import interval_seconds
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.tables.log import newest_version
 from distributary.ingest.upkeep.undecided import Undecided, made_by
-from distributary.ingest.upkeep.versions_kept import Named, named
+from distributary.ingest.upkeep.versions_kept import Named, TakenAway, named
 
 RETENTION = "delta.deletedFileRetentionDuration"
 
@@ -28,7 +29,12 @@ _DAY_SECONDS = 86_400.0
 _LEAST_MILLISECONDS = 3_600_000
 
 # As delta-rs and Spark call data files. Others call theirs as they like, and those are looked at only where the log has named them.
-_OF_OTHERS = re.compile(r"part-\d{5,}-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}[A-Za-z0-9._-]*\.parquet")
+_OF_OTHERS = re.compile(
+    r"(?:part|cdc)-\d{5,}-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}[A-Za-z0-9._-]*\.parquet"
+)
+
+# Where they put what a change feed tells of rows that changed: of a table that is in partitions in folders, too.
+_FEED = "_change_data"
 
 # Hadoop's sums of a file, beside it.
 _SUMS = re.compile(r"\.(?P<of>.+)\.crc")
@@ -89,26 +95,31 @@ class Bound:
         return cls(now, now - int(kept * 1000))
 
 
-def leftovers(
+def leftovers(  # noqa: PLR0913 - what is known beside the table itself
     place: Files,
     bound: Bound,
     undecided: Undecided,
     *,
     is_shared: bool = False,
     partitions: Sequence[str] = (),
+    taken: TakenAway | None = None,
 ) -> Leftovers:
     """What is to go from the folder of a table.
 
     undecided  what logs said before this is asked
     is_shared  whether pipelines write to it that own no table, so that nobody tells where their logs are
     partitions  the columns that it is partitioned by
+    taken      what is known of what was taken away, which is brought up to date
 
     Raises OSError where the place does not answer; FileNotFoundError where the table's log does not lead to its newest version.
     """
     # Before the log is read: what comes into the table meanwhile is not listed, or is named.
-    folders = list(_folders(place, len(partitions)))
+    depth = len(partitions)
+    folders = [*_folders(place, depth), *_folders(place, depth, _FEED)]
     listed = [info for folder in folders for info in place.list(folder)]
-    keep = _named(place, bound, undecided)
+    taken = taken or TakenAway()
+    keep = _named(place, bound, undecided, taken)
+    taken.only({info.path for info in listed})
     found, held, why = list[Info](), 0, ""
     for info in listed:
         if not _is_old_leftover(info, keep, bound):
@@ -123,7 +134,7 @@ def leftovers(
     there = {info.path for info in listed} - {info.path for info in found}
     found += [info for info in listed if _are_sums_of_nothing(info, there, bound)]
     gone = {info.path for info in found}
-    filled = {"", *(info.path.rpartition("/")[0] for info in listed if info.path not in gone)}
+    filled = {"", _FEED, *(info.path.rpartition("/")[0] for info in listed if info.path not in gone)}
     return Leftovers(found, held, why, [one for one in reversed(folders) if one not in filled])
 
 
@@ -150,14 +161,14 @@ def delete(place: Files, gone: Leftovers) -> None:
         place.remove_folder(folder)
 
 
-def _named(place: Files, bound: Bound, undecided: Undecided) -> Named:
+def _named(place: Files, bound: Bound, undecided: Undecided, taken: TakenAway) -> Named:
     for attempt in range(_ATTEMPTS):
         version = newest_version(place)
         if version is None:
             break
         try:
             live = live_files.read(place, version)
-            return named(place, live, bound.since, undecided.is_of)
+            return named(place, live, bound.since, undecided.is_of, taken)
         except FileNotFoundError:
             if attempt + 1 == _ATTEMPTS:
                 raise
@@ -170,7 +181,9 @@ def _is_old_leftover(info: Info, keep: Named, bound: Bound) -> bool:
         return False
     if info.path in keep.expired:
         return info.modified < bound.since
-    is_of_a_table = made_by(name) is not None or _OF_OTHERS.fullmatch(name) is not None
+    # Of a change feed nothing is ours.
+    ours = made_by(name) is not None and not info.path.startswith(f"{_FEED}/")
+    is_of_a_table = ours or _OF_OTHERS.fullmatch(name) is not None
     return is_of_a_table and info.modified < min(bound.since, bound.now - _LEAST_MILLISECONDS)
 
 

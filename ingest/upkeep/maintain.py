@@ -7,13 +7,13 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 
 from deltalake.exceptions import DeltaError
 
 from distributary.errors import ConfigError, PipelineError
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
 from distributary.ingest.columns.safe_names import (
     BATCHES_TABLE,
     CHANGES_TABLE,
@@ -35,14 +35,19 @@ from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.log_checkpoint import shorten_tail
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep.clustered import cluster
-from distributary.ingest.upkeep.compaction import Compaction, Size, compact, said
+from distributary.ingest.upkeep.compaction import Compaction, Size, said
 from distributary.ingest.upkeep.leftovers import DAYS, RETENTION, Bound, Leftovers, delete, leftovers
 from distributary.ingest.upkeep.made_of_others import derived_tables
 from distributary.ingest.upkeep.record import Pipeline, RecordUpkeep, keep_record
 from distributary.ingest.upkeep.undecided import Undecided, undecided
+from distributary.ingest.upkeep.versions_kept import TakenAway
+from distributary.ingest.upkeep.worn import bring_together
 
 # Where a file is put and taken away again, to ask what the time is.
 _CLOCK = ".distributary/upkeep"
+
+# In the checkpoint: what was read of the logs of tables, a file each.
+_KNOWN = "upkeep"
 
 # A compaction takes memory and processors; of a store it mostly waits.
 _THREADS, _THREADS_IN_STORES = 1, 4
@@ -172,8 +177,9 @@ def maintain(
         mine = sorted(table for table, owner in owners.items() if owner.pipeline == settings.name)
         derived = derived_tables(root, settings.derive, settings.name)
         tables = _chosen(root, mine, derived, wish.tables)
+        own = Checkpoint(open_files(settings.checkpoint, settings.storage))
         waits = undecided(
-            Checkpoint(open_files(settings.checkpoint, settings.storage)),
+            own,
             owners.values(),
             lambda log: Checkpoint(open_files(Place.parse(log), settings.storage)),
         )
@@ -189,7 +195,7 @@ def maintain(
             parked = {table: waits.parked[table] for table in mine if table in waits.parked}
             its = Pipeline(settings.name, replace(waits, parked=parked))
             record = keep_record(root, its, settings.sink.keep, now, dry_run=wish.dry_run)
-        done = _each(_Round(root, wish, waits, now), tables, make_bar)
+        done = _each(_Round(root, own.files, wish, waits, now), tables, make_bar)
     return Upkeep(settings.name, wish.dry_run, wish.older_than_days, tuple(done), record)
 
 
@@ -252,9 +258,13 @@ def _chosen(root: Files, mine: Sequence[str], derived: Sequence[str], wished: Se
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """One round of upkeep: of the tables under a root, as is wished, with what was undecided before, at a time by the root's clock."""
+    """One round of upkeep: of the tables under a root, as is wished, with what was undecided before, at a time by the root's clock.
+
+    checkpoint  the pipeline's, where it is kept what was read of tables' logs
+    """
 
     root: Files
+    checkpoint: Files
     wish: Wish
     waits: Undecided
     now: int
@@ -278,8 +288,11 @@ class _Round:
         compaction, gone = Compaction(Size(), Size()), Leftovers()
         left, failed = list[str](), None
         try:
-            together = compact if state.clustering is None else cluster
-            compaction = together(place, dry_run=self.wish.dry_run)
+            compaction = (
+                bring_together(place, state, dry_run=self.wish.dry_run)
+                if state.clustering is None
+                else cluster(place, dry_run=self.wish.dry_run)
+            )
             left += [f"not compacted: {compaction.left}"] if compaction.left else []
             found, not_looked_at = self._found(place, state.partitions, state.properties)
             left += not_looked_at
@@ -311,7 +324,25 @@ class _Round:
             told = f"{RETENTION}, {properties[RETENTION]!r},"
             return Leftovers(), [f"not cleaned up: its {told} is no time that is understood here"]
         shared = place.url.rpartition("/")[2] in OUR_NAMES
-        gone = leftovers(place, bound, self.waits, is_shared=shared, partitions=partitioned_by)
+        path = f"{_KNOWN}/{place.url.rpartition('/')[2]}.json"
+        taken = self._taken_away(path)
+        gone = leftovers(place, bound, self.waits, is_shared=shared, partitions=partitioned_by, taken=taken)
+        if not self.wish.dry_run:
+            self._keep(path, taken)
         return gone, [
             f"files that stay though they are old: {gone.held:,}, as {gone.why}"
         ] if gone.held else []
+
+    def _taken_away(self, path: str) -> TakenAway:
+        """What earlier upkeeps have read of a table's log; without it all is read once more."""
+        try:
+            return TakenAway.told(self.checkpoint.read(path))
+        except OSError:
+            return TakenAway()
+
+    def _keep(self, path: str, taken: TakenAway) -> None:
+        with suppress(OSError):
+            # Where there is no checkpoint none is begun.
+            if self.checkpoint.info(GENERATION) is not None:
+                self.checkpoint.make_folder(_KNOWN)
+                self.checkpoint.put(path, taken.content())

@@ -110,6 +110,19 @@ def test_a_name_that_is_another_tables_stays_so(
     assert count(spark, f"{database}.quest") == 5
 
 
+def test_a_table_that_spark_cannot_read_keeps_no_other_from_its_name(
+    spark: SparkSession, tmp_path: Path, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    made(tmp_path, "a_broken_one")
+    for file in (tmp_path / "a_broken_one" / "_delta_log").glob("*.json"):
+        file.write_text("{")
+    made(tmp_path, "quest", 2)
+    with caplog.at_level(logging.WARNING):
+        named(spark, tmp_path, database, {"a_broken_one": "a_broken_one", "quest": "quest"})
+    assert count(spark, f"{database}.quest") == 2
+    assert f"table a_broken_one has no name in catalog {database}" in caplog.text
+
+
 def test_a_table_that_was_taken_away_is_not_made_by_naming_it(
     spark: SparkSession, tmp_path: Path, database: str
 ) -> None:

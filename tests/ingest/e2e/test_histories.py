@@ -44,6 +44,19 @@ def assert_told(kit: PipelineKit) -> None:
     assert not found, "\n".join(map(str, found))
 
 
+def assert_files_are_told(kit: PipelineKit) -> None:
+    """The ledger tells of all data files, those that merges made of a batch's rows and others among them."""
+    root = kit.lake.root
+    folders = [one for one in root.folders() if not one.startswith((".", "ledger_"))]
+    sizes = {
+        one.name: one.size for folder in folders for one in root.list(folder) if one.name.endswith(".parquet")
+    }
+    assert any("-merged-" in name for name in sizes)
+    rows = kit.rows("ledger_batches").to_pylist()
+    told = sum(row["files"] for row in rows), sum(row["bytes"] for row in rows)
+    assert told == (len(sizes), sum(sizes.values()))
+
+
 # Lighter: test_errors_at_each_step_end_each_row_once ends them at each step.
 @pytest.mark.heavy
 def test_tables_tell_what_was_true_when_however_the_stream_is_cut(kit: PipelineKit) -> None:
@@ -71,6 +84,7 @@ def test_errors_at_each_step_end_each_row_once(kit: PipelineKit, fail_at: Callab
     keyed = telling(kit, supervisor={"failures": {"max": len(POINTS), "first_wait_seconds": 0}})
     keyed.send(40)
     kit.run()
+    assert_files_are_told(kit)
     keyed.send(40, level=3)
     fail_at(*(f"{point}:3" for point in POINTS))
     assert kit.run().summary.failures == len(POINTS) - 1

@@ -61,5 +61,9 @@ def test_a_table_without_such_a_column_is_known_by_its_others() -> None:
 
 def test_keys_are_meant_whatever_their_rows_say() -> None:
     rows = pa.RecordBatch.from_pydict({"key": [b"a", b"b", None], "_rescued_data": ["{}", None, None]})
-    assert Rows(None, None, "key", frozenset([b"a"])).met(rows).tolist() == [True, False, False]
-    assert Rows(SEVEN, "_rescued_data", "key", frozenset([b"b"])).met(rows).tolist() == [False, True, False]
+    assert Rows(None, None, ("key",), frozenset([b"a"])).met(rows).tolist() == [True, False, False]
+    assert Rows(SEVEN, "_rescued_data", ("key",), frozenset([b"b"])).met(rows).tolist() == [
+        False,
+        True,
+        False,
+    ]

@@ -18,7 +18,9 @@ from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.rewriting import Rows, without_rows
 from distributary.ingest.history.merging import History
 from distributary.ingest.merge import live_files
-from distributary.ingest.merge.counts import MergeCounts
+from distributary.ingest.merge.counts import MadeFiles, MergeCounts
+from distributary.ingest.parquet.data_file import is_merged
+from distributary.ingest.tables.log_commit import NativeCommits
 
 START = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -181,6 +183,14 @@ def test_of_what_is_forgotten_the_table_alone_tells(tmp_path: Path) -> None:
     assert spans(table) == [("a", 1, 1.5), ("b", 1.5, 4)]
 
 
+def test_a_late_record_of_a_time_to_come_meets_what_is_remembered_of_now(tmp_path: Path) -> None:
+    """Its producer's clock is ahead, and nothing else is in its batch."""
+    table, now = made(tmp_path), int((datetime.now(timezone.utc) - START) / timedelta(hours=1))
+    table.merge([], [row(1, 5, offset=now)])
+    table.merge([row(1, 2, "a", offset=now + 40 * 24)])
+    assert spans(table) == [("a", 2, 5)]
+
+
 @pytest.mark.parametrize("size", [40])
 def test_many_batches_with_a_delete_and_a_late_record_in_each(tmp_path: Path, size: int) -> None:
     table = made(tmp_path)
@@ -269,3 +279,17 @@ def test_of_rows_that_are_erased_nothing_is_remembered_that_would_decide_what_co
     table.merge([row(1, 0, "z", offset=100)])
     table.merge([row(1, 3, "y", offset=101)])
     assert spans(table) == [("z", 0, 3), ("y", 3, 9), ("b", 9, None)]
+
+
+def test_a_commit_tells_of_the_files_that_it_made(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    first = table.part([row(1, 1, "a")])
+    table.commit(first)
+    assert table.commits.made(first) == MadeFiles()
+    second = table.part([row(1, 2, "b")])
+    table.commit(second)
+    sizes = [add["size"] for name, add in live_files.read(table.place, table.batch + 1) if is_merged(name, 1)]
+    assert len(sizes) == 1
+    for commits in (table.commits, NativeCommits()):
+        assert commits.made(second) == MadeFiles(1, sizes[0])
+        assert commits.merged(second) == MergeCounts(updated=1)

@@ -87,6 +87,15 @@ def test_a_record_of_a_time_to_come_does_not_keep_out_those_that_are_read_again(
     assert values(table) == {1: "a", 9: "its clock was ahead"}
 
 
+def test_a_late_record_of_a_time_to_come_does_not_bring_its_key_back(table: Upserted) -> None:
+    """Its producer's clock is ahead, and nothing else is in its batch."""
+    days = (datetime.now(timezone.utc) - START) / timedelta(days=1)
+    table.merge([row(1, 1, "a")])
+    table.merge([], [later(days, row(1, 5))])
+    assert table.merge([later(days + 40, row(1, 4, "late"))]) == MergeCounts(older=1)
+    assert values(table) == {}
+
+
 def test_a_late_record_among_old_ones_meets_what_was_remembered_then(table: Upserted) -> None:
     table.merge([later(400, row(9, 1, "x"))], [row(1, 5)])
     assert table.merge([row(1, 4, "late")]) == MergeCounts(older=1)

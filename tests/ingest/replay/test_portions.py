@@ -35,6 +35,10 @@ class InMemory:
     records: list[Triple]
     gone: frozenset[int] = frozenset()
 
+    @property
+    def key(self) -> tuple[str, str]:
+        return "", str(id(self))
+
     def rows(self) -> Iterator[tuple[pa.Table, pa.Array]]:
         rows: list[dict[str, Any]] = [
             dict(zip(PLACE_AND_TIME.names, (*one, NOON + timedelta(seconds=one[2])), strict=True))
@@ -74,6 +78,37 @@ def test_portions_are_about_as_large_as_they_may_be_and_partitions_come_along_to
     assert len(sizes) == 10
     assert max(sizes) < 30_000
     assert all(set(offsets["a"]) == {0, 1} for offsets in found)
+
+
+def test_where_files_end_there_portions_end_and_read_no_file_of_another() -> None:
+    # As batches bring them: one partition is always a little ahead of the other.
+    batches = [
+        InMemory(
+            [("a", number, first + offset) for number in range(2) for offset in range(1000 + 37 * number)]
+        )
+        for first in (0, 1037, 2074, 3111)
+    ]
+    read = raw(*batches)
+    found = list(portions(read, Chosen(), Until(), 2037))
+    mine = [[*cast(Any, read.within(offsets).files)] for offsets in found]
+    assert mine == [[one] for one in batches]
+
+
+@given(st.lists(st.lists(triples, unique=True, max_size=20), max_size=8), st.integers(1, 30))
+def test_wherever_files_end_each_record_is_in_one_portion_that_reads_its_file(
+    every: list[list[Triple]], most: int
+) -> None:
+    files = [InMemory(one) for one in every]
+    read = raw(*files)
+    found = [(one, cast(Any, read.within(one).files)) for one in portions(read, Chosen(), Until(), most)]
+    for file in files:
+        for topic, number, offset in file.records:
+            mine = [
+                of
+                for one, of in found
+                if (own := one.get(topic, {}).get(number)) and own[0] <= offset < own[1]
+            ]
+            assert [file in of for of in mine] == [True]
 
 
 def test_what_is_marked_as_gone_or_not_chosen_makes_no_portion() -> None:

@@ -3,10 +3,14 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 import psutil
 import pyarrow as pa
@@ -129,3 +133,62 @@ def test_workers_forked_side_by_side_decode_each_its_own_records(spark: SparkSes
 
     rows = spark.range(0, 40_000, 1, 4).mapInArrow(doubled, "id long").collect()
     assert sorted(row.id for row in rows) == list(range(0, 80_000, 2))
+
+
+@contextmanager
+def connected(family: socket.AddressFamily) -> Iterator[tuple[socket.socket, socket.socket]]:
+    if family == socket.AF_UNIX:
+        ends = socket.socketpair()
+    else:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            ends = socket.create_connection(listener.getsockname()), listener.accept()[0]
+    with ends[0], ends[1]:
+        yield ends
+
+
+@pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_UNIX])
+def test_a_task_is_served_by_any_connection_and_one_by_tcp_is_told_at_once_what_came(
+    family: socket.AddressFamily,
+) -> None:
+    served = list[bytes]()
+
+    def serve(coming: IO[bytes], going: IO[bytes]) -> object:
+        served.append(coming.read(4))
+        served.append(coming.read(200_000))
+        going.write(b"done")
+        going.flush()
+        by_tcp = isinstance(getattr(coming, "raw", None), daemon.Acknowledged)
+        assert by_tcp == (family == socket.AF_INET and hasattr(socket, "TCP_QUICKACK"))
+        return 7
+
+    for _ in range(2):
+        with connected(family) as (spark, worker), ThreadPoolExecutor(1) as pool:
+            coming, going = (os.fdopen(os.dup(worker.fileno()), mode, 2**16) for mode in ("rb", "wb"))
+            with coming, going:
+                done = pool.submit(daemon.without_delay(serve), coming, going)
+                spark.sendall(b"task")
+                spark.sendall(b"x" * 200_000)
+                assert spark.recv(4) == b"done"
+                assert done.result(60) == 7
+                # It is Spark's to close, and serves the next task.
+                spark.sendall(b"more")
+                assert worker.recv(4) == b"more"
+    assert served == [b"task", b"x" * 200_000] * 2
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="only Linux is asked for it")
+def test_each_piece_that_comes_is_acknowledged() -> None:
+    asked = list[tuple[int, ...]]()
+
+    class Watched(socket.socket):
+        def setsockopt(self, *option: Any) -> None:
+            asked.append(option)
+
+    with connected(socket.AF_INET) as (spark, worker), Watched(fileno=os.dup(worker.fileno())) as watched:
+        coming = daemon.Acknowledged(watched)
+        for piece in (b"a", b"bc"):
+            spark.sendall(piece)
+            assert coming.read(2) == piece
+        spark.shutdown(socket.SHUT_WR)
+        assert coming.read(2) == b""
+    assert asked == [(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)] * 3

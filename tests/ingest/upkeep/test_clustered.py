@@ -41,7 +41,7 @@ from distributary.ingest.tables.log import entry, newest_version, put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.properties import retell
 from distributary.ingest.tables.state import state_of
-from distributary.ingest.upkeep import clustered
+from distributary.ingest.upkeep import written_anew
 from distributary.ingest.upkeep.clustered import cluster
 from distributary.ingest.upkeep.compaction import ATTEMPTS, Compaction
 
@@ -338,7 +338,7 @@ def test_a_table_that_wants_files_of_no_size_gets_some_of_the_usual_one(tmp_path
 def test_a_table_that_only_spark_may_write_is_left_with_the_reason(
     table: Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clustered, "state_of", _only_sparks)
+    monkeypatch.setattr(written_anew, "state_of", _only_sparks)
     assert "only Spark's writer may rewrite its rows (for a test)" in cluster(table.place).left
 
 

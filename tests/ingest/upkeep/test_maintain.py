@@ -32,6 +32,7 @@ from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.handle import options
 from distributary.ingest.tables.log import append_actions, last_checkpoint, put_entry
 from distributary.ingest.upkeep import maintain as module
+from distributary.ingest.upkeep import worn
 from distributary.ingest.upkeep.compaction import Compaction, Size, compact
 from distributary.ingest.upkeep.maintain import Upkeep, Wish, maintain, time_there
 
@@ -107,6 +108,10 @@ def test_each_table_of_the_pipeline_is_kept_up_and_none_of_others(
     assert all(one.made == 1 and not one.left and one.failed is None for one in done.tables)
     assert values(table) == {**merged(), 101: "x"}
     done.check()
+    # What was read of logs is not read again.
+    assert list(Checkpoint.at(str(pipeline.checkpoint)).files.names("upkeep")) == [
+        f"{one.table}.json" for one in sorted(done.tables, key=lambda one: f"{one.table}.json")
+    ]
     again = maintain(pipeline, EIGHT_DAYS, clock=later(9))
     # Of what was brought together, of staged files of which each row lost, and of vectors nothing is left.
     assert all(
@@ -334,7 +339,7 @@ def test_one_tables_failure_keeps_none_of_the_others_from_its_upkeep(
             raise PermissionError(f"{place}: you may not")
         return compact(place, dry_run=dry_run)
 
-    monkeypatch.setattr(module, "compact", failing)
+    monkeypatch.setattr(worn, "compact", failing)
     done = maintain(pipeline)
     assert [one.failed for one in done.tables] == [f"{table.place}: you may not", None, None]
     assert done.tables[-1].after.files == 1

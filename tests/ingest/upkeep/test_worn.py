@@ -1,0 +1,152 @@
+"""Large files lose the rows that are marked as gone, though they are brought together with no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from tests.ingest.history.kept import BOUNDS, Kept, rule_by
+from tests.ingest.merge.test_upsert import COLUMNS, START, row
+from tests.ingest.merge.upserted import Upserted, ordered_by
+from tests.ingest.upkeep.kept_up import newest
+from tests.ingest.upkeep.test_clustered import amid
+
+from distributary.ingest.merge import live_files
+from distributary.ingest.merge.counts import MergeCounts
+from distributary.ingest.merge.rule import MergeRule
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.known import UPSERT_PROPERTY
+from distributary.ingest.tables.state import state_of
+from distributary.ingest.upkeep.compaction import ATTEMPTS, Compaction
+from distributary.ingest.upkeep.worn import bring_together
+
+# Each file is as large as one is to be.
+LARGE = {"delta.targetFileSize": "1kb"}
+
+_TIME = pa.timestamp("us", "UTC")
+HISTORY = [
+    ("k", pa.int64()),
+    ("v", pa.string()),
+    ("at", _TIME),
+    *zip(BOUNDS, (_TIME, _TIME, pa.bool_()), strict=True),
+]
+
+
+def replaced(root: Files, partitions: Sequence[str] = ()) -> Upserted:
+    """A table of which most rows were replaced, in large files."""
+    table = Upserted.made(
+        root, COLUMNS, MergeRule(("id",), ordered_by("seq")), properties=LARGE, partitions=partitions
+    )
+    table.merge([row(key, 1, "ab"[key % 2]) for key in range(40)])
+    table.merge([row(key, 2, "ab"[key % 2]) for key in range(30)])
+    table.merge([row(0, 3, "a")])
+    return table
+
+
+def kept_up(table: Upserted, **more: Any) -> Compaction:
+    return bring_together(table.place, state_of(opened(table.place), table.place), **more)
+
+
+def marked(table: Upserted) -> dict[str, int]:
+    """The files of which rows are marked, and how many."""
+    live = live_files.read(table.place, newest(table.place))
+    return {name: add["deletionVector"]["cardinality"] for name, add in live if "deletionVector" in add}
+
+
+def sequences(table: Upserted) -> dict[int, int]:
+    return {key: one["seq"] for key, one in table.by_key().items()}
+
+
+def test_rows_that_are_gone_leave_a_large_file_and_upserts_go_on(root: Files) -> None:
+    table = replaced(root)
+    before = sequences(table)
+    assert sorted(marked(table).values()) == [1, 30]
+    assert kept_up(table, dry_run=True).compacted == 1
+    done = kept_up(table)
+    assert (done.before.files, done.after.files, done.compacted, done.made, done.left) == (3, 3, 1, 1, "")
+    assert done.after.bytes < done.before.bytes
+    # Of the other file too few are.
+    assert list(marked(table).values()) == [1]
+    assert sequences(table) == before
+    assert table.merge([row(35, 4, "a"), row(36, 0, "b"), row(99, 1, "a")]) == MergeCounts(
+        updated=1, older=1, inserted=1
+    )
+    assert sequences(table) == {**before, 35: 4, 99: 1}
+
+
+def test_rows_stay_in_their_partitions(tmp_path: Path) -> None:
+    table = replaced(files_at(tmp_path), ["v"])
+    before = sequences(table)
+    assert kept_up(table).compacted == 2
+    assert sequences(table) == before
+    told = {name: add["partitionValues"] for name, add in live_files.read(table.place, newest(table.place))}
+    assert {one["v"] for one in told.values()} == {"a", "b"}
+    table.merge([row(35, 4, "b")])
+    assert sequences(table) == {**before, 35: 4}
+
+
+def test_a_merge_in_between_brings_no_row_back_and_the_file_is_written_once_more(tmp_path: Path) -> None:
+    table = replaced(files_at(tmp_path))
+    before = sequences(table)
+    with amid(lambda: table.merge([row(35, 4, "b")])) as looks:
+        done = kept_up(table)
+    assert (len(looks), done.compacted, done.left) == (2, 1, "")
+    assert sequences(table) == {**before, 35: 4}
+
+
+def test_merges_that_never_end_leave_the_file_for_the_next_time(tmp_path: Path) -> None:
+    table, keys = replaced(files_at(tmp_path)), iter(range(30, 40))
+    with amid(lambda: table.merge([row(next(keys), 4, "b")]), times=100) as looks:
+        done = kept_up(table)
+    assert (len(looks), done.compacted) == (ATTEMPTS, 0)
+    assert done.left.startswith(f"{ATTEMPTS} times a batch changed files")
+    assert kept_up(table).compacted == 1
+
+
+def test_a_table_without_marked_rows_gets_no_version(tmp_path: Path) -> None:
+    table = Upserted.made(files_at(tmp_path), COLUMNS, MergeRule(("id",), ordered_by("seq")))
+    table.merge([row(1, 1, "a")])
+    version = newest(table.place)
+    assert kept_up(table).compacted == 0
+    assert newest(table.place) == version
+
+
+def test_rows_that_ended_stay_apart_from_those_that_are_true(root: Files) -> None:
+    """So that a batch whose records are all later looks into none of them."""
+    by, keeping = {"keys": ["k"], "sequence_by": ["at"]}, {"ignored": [], "columns": list(BOUNDS), "days": 30}
+    told = {UPSERT_PROPERTY: json.dumps({"mode": "history", "by": by, "history": keeping})}
+    table = Kept.made(root, HISTORY, rule_by("at"), deletes=True, properties=told)
+    assert isinstance(table, Kept)
+    for hour in range(6):
+        table.merge([event(key, hour, str(hour)) for key in range(hour % 2, 6)])
+    before = spans(table)
+    done = kept_up(table)
+    assert (done.after.files, done.left) == (2, "")
+    assert sorted(closed(table)) == [False, True]
+    assert spans(table) == before
+    table.merge([event(0, 9, "later")])
+    assert len(spans(table)) == len(before) + 1
+    assert kept_up(table).after.files == 2
+    assert sorted(closed(table)) == [False, True]
+
+
+def spans(table: Kept) -> list[tuple[Any, ...]]:
+    """What was true, and from when to when."""
+    return sorted((one["k"], one["valid_from"], str(one["valid_to"]), one["v"]) for one in table.rows())
+
+
+def event(key: int, hour: int, value: str) -> dict[str, Any]:
+    at = START + timedelta(hours=hour)
+    return {"topic": "t", "partition": 0, "offset": hour, "ts": at, "k": key, "v": value, "at": at}
+
+
+def closed(table: Kept) -> list[bool]:
+    """Of each file in force whether the log says that all of its rows ended."""
+    live = live_files.read(table.place, newest(table.place))
+    return [json.loads(add["stats"])["nullCount"].get("valid_to") == 0 for _, add in live]
