@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import sys
 import threading
 from collections.abc import Mapping
-from functools import cache, partial
-from pathlib import Path
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -18,7 +16,6 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from distributary.errors import SetupError
-from distributary.files import TemporaryFolder
 from distributary.ingest.interruptible import answer_to
 from distributary.ingest.spark.artifacts import spark_jars
 from distributary.ingest.spark.class_archive import JAVA_OPTIONS, is_parted, starting_from_archive
@@ -30,7 +27,7 @@ from distributary.ingest.spark.configuration import (
     settings,
 )
 from distributary.ingest.spark.delta import SUBMIT_WITH
-from distributary.ingest.spark.java import find_java
+from distributary.ingest.spark.java import find_java, temporary_folder
 from distributary.ingest.spark.jvm import is_on_class_path, require_jvm
 from distributary.ingest.spark.versions import check_running, installed_spark
 
@@ -105,17 +102,9 @@ def _temporary_files() -> dict[str, str]:
 
     It takes them along when it ends by itself; one that is killed leaves them, and shuffled rows for everybody on the machine to read.
     """
-    folder = _temporary_folder()
+    folder = temporary_folder()
     # Java's own is used where an option cannot name it.
     return {} if is_parted(folder) else {JAVA_OPTIONS: f"-Djava.io.tmpdir={folder}"}
-
-
-@cache
-def _temporary_folder() -> Path:
-    """One for the one JVM of this process; it goes with the process, or with the next one that makes its own."""
-    folder = TemporaryFolder("distributary-spark-")
-    atexit.register(folder.close)
-    return folder.path
 
 
 def _made(identity: Mapping[str, str], settings: Mapping[str, str]) -> SparkSession:
