@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from pyspark.sql.types import StructType
+
 from distributary.codecs.base import Codec, load_codec
 from distributary.errors import BadSchema, SetupError
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -23,6 +25,7 @@ from distributary.ingest.inputs.ahead import columns_there, schemas_there
 from distributary.ingest.pins import RecordKey
 from distributary.ingest.routing.read_ahead import ReadExpression, read_ahead
 from distributary.ingest.schemas.from_columns import brought
+from distributary.ingest.schemas.hints import hints_ahead
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
 from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.schemas.next_version import WithNext
@@ -155,17 +158,23 @@ def _ahead(settings: Settings) -> tuple[WithNext | None, tuple[str, ...]]:
     if told is None or subject is None:
         return None, ()
     location = location_of(settings.name, settings.decode, settings.storage)
-    # Spark alone reads them, and this needs no Java.
-    hints = settings.decode.schema_hints
-    found = brought(location, subject, settings.decode.model_copy(update={"schema_hints": None}), told)
+    hints, unread = _hints(settings.decode.schema_hints)
+    found = brought(location, subject, settings.decode, told, hints)
     notices: tuple[str, ...] = ()
     if found is not None:
         notices = (
             f"what is read has columns that no version of {subject} has yet: {', '.join(found.columns)}. A run keeps the next one",
         )
-    if hints is not None:
-        notices = (*notices, "decode.schema_hints are not looked at, nor what they make of columns that come")
-    return (None if found is None else WithNext(location, subject, found.text)), notices
+    return (None if found is None else WithNext(location, subject, found.text)), (*notices, *unread)
+
+
+def _hints(ddl: str | None) -> tuple[StructType | None, tuple[str, ...]]:
+    """The types that win over inferred ones, if there are any. Without Java, which only a run needs, nobody can read them."""
+    try:
+        return (None if ddl is None else hints_ahead(ddl)), ()
+    except SetupError as error:
+        why = f"decode.schema_hints are not looked at, nor what they make of columns that come: {error}"
+        return StructType([]), (why,)
 
 
 @contextmanager

@@ -58,8 +58,14 @@ class ToKafka(Group):
     """How rows are written: `json`, without a schema; `avro` or `protobuf`, whose schema is made of the columns and registered."""
     subject: Name | None = None
     """The subject that the schema is registered under; by default `<topic>-value`."""
+    too_large: Literal["fail", "drop"] = "fail"
+    """What becomes of a row that is larger than the topic takes (its `max.message.bytes`): `fail`, nothing newer goes there until that is mended, and each turn says so; `drop`, a record without a value takes its place, so that nobody takes an older row of its key for it, and the turn says how many there were."""
     kafka: ClientOptions = ClientOptions({})
-    """Options of Kafka's clients that win over those of `source.kafka`, such as another cluster's `bootstrap.servers`."""
+    """Options of Kafka's clients that win over those of `source.kafka`, such as another cluster's `bootstrap.servers`; an empty one takes away what stands there."""
+
+    def options(self, source: Mapping[str, str]) -> dict[str, str]:
+        """Those of the clients that send, by those of the source's."""
+        return {name: value for name, value in {**source, **self.kafka}.items() if self.kafka.get(name) != ""}
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""

@@ -221,7 +221,7 @@ def wrong_derived(
     """What of them does not go together, or with how the entities' tables are called, `others` of the pipeline, and the options of its source's clients."""
     for place, rule in enumerate(rules):
         sent = None if rule.sink is None else rule.sink.kafka
-        if sent is not None and not {**kafka, **sent.kafka}.get("bootstrap.servers", "").strip():
+        if sent is not None and not sent.options(kafka).get("bootstrap.servers", "").strip():
             why = 'the source has no brokers; write kafka: {bootstrap.servers: "127.0.0.1:9092"}'
             yield (place, "sink", "kafka", "kafka"), why
         if rule.table in others:

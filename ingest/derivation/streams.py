@@ -26,7 +26,7 @@ class Watermark(Group):
     time: Name
     """When what a row tells of was: a column that is a timestamp or a date, or an expression that makes one, such as `timestamp_millis(at)`. Rows without it are left out."""
     late_seconds: Seconds = 0.0
-    """How much later than others rows may come: the watermark is so long before the newest time that is there, or before now where that is earlier, and never goes back."""
+    """How much later than others rows may come: the watermark is so long before the newest time that is there, and never goes back. A time that is yet to come counts for nothing until then."""
 
 
 class Window(Group):

@@ -14,6 +14,7 @@ from distributary.errors import DistributaryError, PipelineError
 from distributary.ingest.derivation.given import Derived
 from distributary.ingest.derived.refresh import Refreshed, derive
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.session import that_decide, with_settings
 from distributary.values import without_logins
 
 _EVERY_SECONDS = 60.0
@@ -83,6 +84,8 @@ class DerivedInRuns:
     def _made_current(self, rules: Sequence[Derived]) -> list[str]:
         if not rules:
             return []
+        # Where it has to be a copy it is the same one for all of a run.
+        self._spark = with_settings(self._spark, that_decide(self._settings.spark.conf))
         try:
             done = derive(
                 self._settings, self._spark, stopped=self._stopped, rules={rule.table for rule in rules}

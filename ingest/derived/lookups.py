@@ -94,7 +94,9 @@ def _of_file(name: str, one: Static, found: Files, file: str) -> Lookup:
 
 
 def _csv(content: bytes) -> pa.Table:
-    with pyarrow.csv.open_csv(io.BytesIO(content)) as beginning:
+    # Within quotes a line may end, wherever that is in a large file.
+    parse = pyarrow.csv.ParseOptions(newlines_in_values=True)
+    with pyarrow.csv.open_csv(io.BytesIO(content), parse_options=parse) as beginning:
         names = beginning.schema.names
     # Texts, since a code such as 01067 is no number; and an empty field is none, but for one in quotes.
     convert = pyarrow.csv.ConvertOptions(
@@ -103,7 +105,7 @@ def _csv(content: bytes) -> pa.Table:
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    return pyarrow.csv.read_csv(io.BytesIO(content), convert_options=convert)
+    return pyarrow.csv.read_csv(io.BytesIO(content), parse_options=parse, convert_options=convert)
 
 
 def _parquet(content: bytes) -> pa.Table:

@@ -21,7 +21,7 @@ from distributary.errors import ConfigError, DistributaryError, PipelineError
 from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifests import ManifestStore
-from distributary.ingest.derivation.given import OWNER
+from distributary.ingest.derivation.given import OWNER, Aggregate
 from distributary.ingest.derived.grouping import grouped, joined, kept, readable
 from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, snapshot
 from distributary.ingest.derived.instances import Entities, Instance, instances
@@ -36,6 +36,7 @@ from distributary.ingest.derived.writing import Replacing, replace, require_colu
 from distributary.ingest.origins.plans import Origin, origins
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.error_classes import named
+from distributary.ingest.spark.session import ANSI, OURS, in_use, with_settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.table_versions import versions_at
@@ -142,6 +143,7 @@ def _require_own_name(one: Instance, every: Sequence[Instance]) -> None:
 class _Round:
     """One round over some of them, as of one batch.
 
+    spark     the session, or a copy of it that goes by what the settings say
     derived   all derived tables
     versions  of the others, those of the batch
     """
@@ -155,15 +157,15 @@ class _Round:
     whole: bool
     outside: Outside = field(default_factory=Outside)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spark", with_settings(self.spark, self.outside.conf))
+
     def refresh(self, one: Instance) -> Refreshed:
         """What was done about a table; its failure is among that."""
         began = time.monotonic()
         try:
-            done = self._refreshed(one)
-            if done.how != "waits":
-                given = bring_up(self.spark, one, self.root.below(one.table), self.outside, whole=self.whole)
-                why = "; ".join(filter(None, (done.why, given.why)))
-                done = with_fields(done, sent=given.counts, why=why)
+            with in_use(self.spark):
+                done = self._refreshed_and_sent(one)
         except (DistributaryError, DeltaError, OSError) as error:
             done = Refreshed(one.table, "failed", why=without_logins(" ".join(str(error).split())))
         except (PySparkException, Py4JError) as error:
@@ -176,13 +178,21 @@ class _Round:
             )
         return _timed(done, time.monotonic() - began)
 
+    def _refreshed_and_sent(self, one: Instance) -> Refreshed:
+        done = self._refreshed(one)
+        if done.how == "waits":
+            return done
+        given = bring_up(self.spark, one, self.root.below(one.table), self.outside, whole=self.whole)
+        why = "; ".join(filter(None, (done.why, given.why)))
+        return with_fields(done, sent=given.counts, why=why)
+
     def _refreshed(self, one: Instance) -> Refreshed:
         _require_own_name(one, self.derived)
         place = self.root.below(one.table)
         for _ in range(_ATTEMPTS):
             version, told = told_by(place)
             now = self._of_mine(place, one, version)
-            way = way_of(one)
+            way = way_of(one, self.outside.otherwise)
             at = {name: self._version(name) for name in one.inputs}
             if missing := [name for name, newest in at.items() if newest is None]:
                 why = f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} not there yet"
@@ -261,14 +271,26 @@ class _Round:
         if rule is None:
             frames = {name: source.rows(self.spark) for name, source in inputs.items()}
             return Making(True, way.rows(self.spark, frames))
-        ((name, source),) = inputs.items()
-        if isinstance(source, Snapshot) and had is not None and now is not None and name in had.inputs:
-            added = source.added(self.spark, had.inputs[name])
-            groups = None if added is None else joined(now.rows(self.spark), grouped(added, rule), rule)
-            if added is not None and groups is not None:
-                return Making(False, nullcontext(readable(groups, rule, added)))
-        rows = source.rows(self.spark)
-        return Making(True, nullcontext(readable(grouped(rows, rule), rule, rows)))
+        with in_use(exact := with_settings(self.spark, {ANSI: OURS[ANSI]})):
+            return _aggregated(exact, rule, inputs, now, had)
+
+
+def _aggregated(
+    spark: SparkSession,
+    rule: Aggregate,
+    inputs: Mapping[str, Source],
+    now: Snapshot | None,
+    had: Told | None,
+) -> Making:
+    """How an aggregate is made current. In a session in which an overflow is an error: null in its place, later ones would be added to nothing."""
+    ((name, source),) = inputs.items()
+    if isinstance(source, Snapshot) and had is not None and now is not None and name in had.inputs:
+        added = source.added(spark, had.inputs[name])
+        groups = None if added is None else joined(now.rows(spark), grouped(added, rule), rule)
+        if added is not None and groups is not None:
+            return Making(False, nullcontext(readable(groups, rule, added)))
+    rows = source.rows(spark)
+    return Making(True, nullcontext(readable(grouped(rows, rule), rule, rows)))
 
 
 def _that_decide(one: Instance, inputs: Mapping[str, Source]) -> Mapping[str, Source]:

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from distributary.codecs.writing.column import Written, registered, written_column
 from distributary.codecs.writing.formats import JSON_TEXT
-from distributary.errors import DistributaryError, PipelineError
+from distributary.errors import BrokerUnavailable, DistributaryError, PipelineError
 from distributary.ingest import failpoints
 from distributary.ingest.derivation.beside import ToFiles, ToKafka
 from distributary.ingest.derivation.measures import PREFIX, group_of
@@ -25,6 +25,7 @@ from distributary.ingest.derived.to_kafka import Topic, Uuids
 from distributary.ingest.derived.told import Input
 from distributary.ingest.merge import live_files
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.session import OURS, that_decide
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
@@ -43,6 +44,7 @@ class Outside:
     marks  the checkpoint
     uuids  tells topics from those of before, within one round
     told   whether data catalogues are told of which columns others are
+    conf   what decides about values in a session, by Spark's own names: the same in whichever one tables are made current
     """
 
     pipeline: str = ""
@@ -52,6 +54,12 @@ class Outside:
     marks: Files | None = None
     uuids: Uuids = field(default_factory=Uuids)
     told: bool = False
+    conf: Mapping[str, str] = field(default_factory=lambda: OURS)
+
+    @property
+    def otherwise(self) -> str:
+        """What decides about values otherwise than in our sessions."""
+        return "\n".join(f"{name} {value}" for name, value in self.conf.items() if value != OURS.get(name))
 
     @classmethod
     def of(cls, settings: Settings) -> Outside:
@@ -63,6 +71,7 @@ class Outside:
             settings.registry,
             open_files(settings.checkpoint, settings.storage),
             told=settings.lineage is not None,
+            conf=that_decide(settings.spark.conf),
         )
 
 
@@ -129,6 +138,15 @@ class _Sending:
         marks, now, topic = self._marks(), _now(self.place), self._topic()
         if not whole and self._has(marks.last()[1], now.input, self.outside.uuids.of(topic)):
             return None, ""
+        self.outside.uuids.require_answering(topic)
+        try:
+            return self._brought_up(marks, topic, whole=whole)
+        except BrokerUnavailable:
+            self.outside.uuids.note_silent(topic)
+            raise
+
+    def _brought_up(self, marks: Marks, topic: Topic, *, whole: bool) -> tuple[int | None, str]:
+        """The same by the one who sends to it from now on."""
         with to_kafka.sending(topic) as producer:
             # What is there now nobody else adds to.
             number, mark = marks.last()
@@ -137,10 +155,32 @@ class _Sending:
                 return None, ""
             anew = mark is not None and mark.sink == self._digest() and not mark.is_of(uuid)
             before = None if anew else self._before(mark, now.input)
-            sent = to_kafka.send(producer, topic.name, _pairs(self._records(now, before, whole=whole)))
+            records, dropped = _pairs(self._records(now, before, whole=whole)), list[int]()
+
+            def too_large() -> None:
+                if self.to.too_large == "fail":
+                    raise PipelineError(self._too_large(topic, now.input.version))
+                dropped.append(1)
+
+            sent = to_kafka.send(producer, topic.name, records, too_large)
         failpoints.reach(failpoints.AFTER_SENDING, now.input.version)
         marks.put_behind(number, Mark.of(self._digest(), now.input, self._known(mark, uuid)))
-        return sent, f"topic {topic.name} was made anew since, so that all rows are sent" if anew else ""
+        why = [f"topic {topic.name} was made anew since, so that all rows are sent"] if anew else []
+        if dropped:
+            why.append(
+                f"{len(dropped):,} rows are larger than topic {topic.name} takes, and a record without a value has the place of each"
+            )
+        return sent, "; ".join(why)
+
+    def _too_large(self, topic: Topic, version: int) -> str:
+        """What is said of a row that no topic takes: where it is, and nothing of what it holds."""
+        most, keys = to_kafka.most_bytes(topic), ", ".join(f"`{name}`" for name in self._keys())
+        limit = "its max.message.bytes" if most is None else f"{most:,} bytes, its max.message.bytes"
+        largest = f"SELECT {keys} FROM {self.one.table} ORDER BY length(to_json(struct(*))) DESC LIMIT 10"  # noqa: S608 - it is for people
+        return (
+            f"topic {topic.name}: table {self.one.table} has a row at version {version} that is larger than the topic takes ({limit}), and nothing newer goes there. "
+            f"Raise that, or write sink.kafka.too_large: drop. The largest rows' keys: {largest}"
+        )
 
     def _known(self, mark: Mark | None, uuid: str) -> str:
         """By what the topic is told from another one from now on: where nobody answered, by what it was before."""
@@ -161,7 +201,7 @@ class _Sending:
         outside = self.outside
         # A trial of the same pipeline sends elsewhere, and takes over from nobody.
         sender = f"distributary-{outside.pipeline}-{self.one.table}-{self._name()}"
-        return Topic(self._name(), {**outside.kafka, **self.to.kafka}, sender)
+        return Topic(self._name(), self.to.options(outside.kafka), sender)
 
     def _name(self) -> str:
         return self.one.filled(self.to.topic)
@@ -174,7 +214,7 @@ class _Sending:
 
     def _digest(self) -> str:
         """Tells this sink from one with other records."""
-        servers = {**self.outside.kafka, **self.to.kafka}["bootstrap.servers"]
+        servers = self.to.options(self.outside.kafka)["bootstrap.servers"]
         parts = (_WAY, servers, self._name(), self.to.format, self._subject(), *self._keys())
         return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 

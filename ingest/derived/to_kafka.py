@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -18,12 +18,13 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import ConfigResource
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from distributary.errors import BrokerUnavailable, ConfigError, PipelineError
 from distributary.ingest.kafka.confluent import MaskedLog, as_topic
-from distributary.ingest.kafka.librdkafka import librdkafka_options
+from distributary.ingest.settings.source.librdkafka import librdkafka_options
 from distributary.passed_on_options import without_secrets
 
 _log = logging.getLogger(__name__)
@@ -38,6 +39,20 @@ GONE = "gone"
 
 # Brokers give a transaction 15 minutes at most, and readers wait for its end.
 _MOST_SECONDS, _MOST_RECORDS, _TIMEOUT_SECONDS = 30.0, 100_000, 600
+
+# librdkafka's own: how large a record may be, and how much it sends as one batch, of which a topic's limit is.
+_LEAST_BYTES, _MOST_BYTES, _BATCH_BYTES = 1_000, 1_000_000_000, 1_000_000
+
+# What a batch of one record has beside key and value, at the most.
+_AROUND_BYTES = 128
+
+# What librdkafka itself says where nobody answers.
+_AWAY = (
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+)
 
 # Without these a time loses its last digits, and a null its name.
 _AS_JSON = {
@@ -67,10 +82,11 @@ class Uuids:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._clients: dict[str, AdminClient | None] = {}
+        self._silent = set[str]()
 
     def of(self, topic: Topic, patience: float = _LOOK_SECONDS) -> str:
         """A topic's; empty from a broker that has none, and where nobody answers: then those that are asked for later are, too."""
-        cluster = repr(sorted(topic.kafka.items()))
+        cluster = _cluster(topic)
         with self._lock:
             if cluster not in self._clients:
                 self._clients[cluster] = _admin(topic)
@@ -88,6 +104,21 @@ class Uuids:
             pass
         self._clients[cluster] = None
         return ""
+
+    def require_answering(self, topic: Topic) -> None:
+        """Raises BrokerUnavailable where its brokers did not answer who had something to send to another topic of theirs: with many tables all waits together would hold a run up for long."""
+        if _cluster(topic) in self._silent:
+            raise BrokerUnavailable(
+                f"topic {topic.name}: its brokers did not answer for another table of this turn, and the next one asks again"
+            )
+
+    def note_silent(self, topic: Topic) -> None:
+        """Take note that its brokers do not answer."""
+        self._silent.add(_cluster(topic))
+
+
+def _cluster(topic: Topic) -> str:
+    return repr(sorted(topic.kafka.items()))
 
 
 def _admin(topic: Topic) -> AdminClient | None:
@@ -132,9 +163,11 @@ def sending(topic: Topic) -> Iterator[Producer]:
     """A producer that alone sends for this sender from now on. Raises PipelineError, BrokerUnavailable where nobody answers."""
     try:
         options: dict[str, Any] = librdkafka_options(topic.kafka)
-        _require_there(topic, options)
+        admin = AdminClient(dict(options), logger=MaskedLog(_log, topic.kafka))
+        _require_there(topic, admin)
         transactional = {
             **options,
+            **_sizes(topic, admin),
             "transactional.id": topic.sender,
             "transaction.timeout.ms": _TIMEOUT_SECONDS * 1000,
             "acks": "all",
@@ -144,7 +177,8 @@ def sending(topic: Topic) -> Iterator[Producer]:
         yield producer
     except KafkaException as error:
         said = without_secrets(error.args[0].str(), topic.kafka)
-        kind = BrokerUnavailable if error.args[0].retriable() else PipelineError
+        is_away = error.args[0].retriable() or error.args[0].code() in _AWAY
+        kind = BrokerUnavailable if is_away else PipelineError
         raise kind(
             f"topic {topic.name}: {said}; check the topic, and that source.kafka's user may write into it and use the "
             f"transactional id {topic.sender}"
@@ -153,8 +187,39 @@ def sending(topic: Topic) -> Iterator[Producer]:
         raise PipelineError(f"topic {topic.name}: {error}") from None
 
 
-def send(producer: Producer, topic: str, records: Iterator[tuple[bytes, bytes | None]]) -> int:
-    """How many records were sent, every one of which the brokers have. Raises KafkaException."""
+def _sizes(topic: Topic, admin: AdminClient) -> dict[str, Any]:
+    """How large records and batches may be, so that all is sent that the topic takes, and nothing that it does not."""
+    told = topic.kafka.get("max.request.size", "")
+    most = int(told) if told.isdecimal() else most_bytes(topic, admin)
+    if most is None:
+        return {}
+    most = min(max(most - _AROUND_BYTES, _LEAST_BYTES), _MOST_BYTES)
+    return {"message.max.bytes": most, "batch.size": min(most, _BATCH_BYTES)}
+
+
+def most_bytes(topic: Topic, admin: AdminClient | None = None) -> int | None:
+    """How large a batch the topic takes; None where nobody says so, as to who may not ask."""
+    try:
+        admin = admin or AdminClient(
+            dict(librdkafka_options(topic.kafka)), logger=MaskedLog(_log, topic.kafka)
+        )
+        asked = ConfigResource(ConfigResource.Type.TOPIC, topic.name)
+        found = admin.describe_configs([asked], request_timeout=_PATIENCE_SECONDS)[asked]
+        return int(found.result(_PATIENCE_SECONDS + 1)["max.message.bytes"].value)
+    except (KafkaException, NotInTime, KeyError, TypeError, ValueError):
+        return None
+
+
+def send(
+    producer: Producer,
+    topic: str,
+    records: Iterator[tuple[bytes, bytes | None]],
+    too_large: Callable[[], object] = lambda: None,
+) -> int:
+    """How many records were sent, every one of which the brokers have. Raises KafkaException.
+
+    too_large  called for each that is larger than the topic takes; unless it raises, a record without a value takes its place
+    """
     count, began = 0, 0.0
     open_now = False
     try:
@@ -162,7 +227,9 @@ def send(producer: Producer, topic: str, records: Iterator[tuple[bytes, bytes | 
             if not open_now:
                 producer.begin_transaction()
                 open_now, began = True, time.monotonic()
-            _produce(producer, topic, key, value)
+            if not _is_produced(producer, topic, key, value):
+                too_large()
+                _is_produced(producer, topic, key, None)
             count += 1
             if count % _MOST_RECORDS == 0 or time.monotonic() - began > _MOST_SECONDS:
                 producer.commit_transaction(_PATIENCE_SECONDS)
@@ -177,19 +244,23 @@ def send(producer: Producer, topic: str, records: Iterator[tuple[bytes, bytes | 
     return count
 
 
-def _produce(producer: Producer, topic: str, key: bytes, value: bytes | None) -> None:
+def _is_produced(producer: Producer, topic: str, key: bytes, value: bytes | None) -> bool:
+    """Whether a record is on its way; it is not where its value is too large."""
     while True:
         try:
             producer.produce(topic, value=value, key=key)
         except BufferError:
             producer.poll(0.1)
+        except KafkaException as error:
+            if value is None or error.args[0].code() != KafkaError.MSG_SIZE_TOO_LARGE:
+                raise
+            return False
         else:
             producer.poll(0)
-            return
+            return True
 
 
-def _require_there(topic: Topic, options: Mapping[str, Any]) -> None:
-    admin = AdminClient(dict(options), logger=MaskedLog(_log, topic.kafka))
+def _require_there(topic: Topic, admin: AdminClient) -> None:
     # All of them: who asks for one may have it made.
     if topic.name not in admin.list_topics(timeout=_PATIENCE_SECONDS).topics:
         servers = topic.kafka["bootstrap.servers"]

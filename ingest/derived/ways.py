@@ -58,20 +58,21 @@ class Way:
             yield spark.sql(text) if entity is None else spark.sql(text, args={ENTITY_GIVEN: entity})
 
 
-def way_of(one: Instance) -> Way:
-    """How a table is made. Raises PipelineError where it is by a function that cannot be imported."""
+def way_of(one: Instance, otherwise: str = "") -> Way:
+    """How a table is made, by a session that decides `otherwise` about values. Raises PipelineError where it is by a function that cannot be imported."""
     if one.rule.aggregate is not None:
-        return Way(one, one.definition(), _of_values(expressions(one.rule.aggregate)))
+        return Way(one, one.definition(otherwise), _of_values(expressions(one.rule.aggregate)))
     if one.rule.stream is not None:
+        # What is there stays as it was.
         return Way(one, one.definition(), _of_values(one.rule.stream.expressions))
     if one.rule.python is None:
-        return Way(one, one.definition(), _of_query(_query(one), one.inputs))
+        return Way(one, one.definition(otherwise), _of_query(_query(one), one.inputs))
     function = _function(one.rule.python)
     try:
         source = inspect.getsource(function)
     except (OSError, TypeError):
         source = ""
-    return Way(one, one.definition(source), EVERYTHING, function)
+    return Way(one, one.definition(source + otherwise), EVERYTHING, function)
 
 
 def _of_values(texts: Sequence[str]) -> Wanted:

@@ -92,16 +92,17 @@ class Turn:
     def watermark(self, now: float | None = None) -> int | None:
         """Up to when nothing is waited for any more, in microseconds since 1970; None where no row tells. It never goes back."""
         late = round(self.mark.late_seconds * _MICROS)
-        # Of what is older it is known already.
-        since = Between(None if self.before is None else self.before + late, None)
-        newest = [_newest(self._this(since))]
+        # Of what is older it is known already. What is yet to come a clock says that is ahead: it must not end windows for all others, nor by
+        # and by as time goes on, where these lag behind.
+        until = round((time.time() if now is None else now) * _MICROS)
+        span = Between(None if self.before is None else self.before + late, until)
+        newest = [_newest(self._this(span))]
         if self.rule.join is not None:
-            newest.append(_newest(self._other(self.rule.join, since)))
+            newest.append(_newest(self._other(self.rule.join, span)))
         known = [one for one in newest if one is not None]
         if len(known) < len(newest):
             return self.before
-        # A clock that is ahead must not end windows for all others.
-        reached = min(*known, round((time.time() if now is None else now) * _MICROS)) - late
+        reached = min(known) - late
         return reached if self.before is None else max(reached, self.before)
 
     def closed(self, after: int | None, upto: int | None) -> DataFrame:

@@ -16,9 +16,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # exported, th
 
 from distributary.errors import PipelineError, SetupError
 from distributary.ingest.kafka.client import Complaints, Moment, Topic, topic_id
-from distributary.ingest.kafka.librdkafka import librdkafka_options
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.kafka.reachable import what_is_wrong_at
+from distributary.ingest.settings.source.librdkafka import librdkafka_options
 from distributary.passed_on_options import without_secrets
 
 _log = logging.getLogger(__name__)

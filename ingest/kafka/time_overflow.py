@@ -31,10 +31,10 @@ from pyspark.sql import DataFrame
 
 from distributary.errors import BrokerUnavailable, ConfigError, PipelineError
 from distributary.ingest.kafka.confluent import MaskedLog
-from distributary.ingest.kafka.librdkafka import librdkafka_options
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.records import TIMESTAMP
 from distributary.ingest.kafka.source import FIRST_READ_RIGHT, TopicReader
+from distributary.ingest.settings.source.librdkafka import librdkafka_options
 from distributary.ingest.spark.error_classes import overflowed_in
 from distributary.ingest.storage.contract import Files
 from distributary.passed_on_options import without_secrets

@@ -39,6 +39,9 @@ Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
 # As Kafka has it of a time that a producer gave.
 _CREATED = 0
 
+# The times that a table's readers know, in milliseconds since the epoch: a file system may tell any, as somebody set it.
+_FIRST_MILLIS, _LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
+
 
 @dataclass(frozen=True, slots=True)
 class Landing:
@@ -234,7 +237,8 @@ def _batch(
         ],
         names=["key", "value"],
     )
-    time = pa.scalar(file.modified * 1000 if timed else None, pa.timestamp("us", tz="UTC"))
+    millis = min(max(file.modified, _FIRST_MILLIS), _LAST_MILLIS)
+    time = pa.scalar(millis * 1000 if timed else None, pa.timestamp("us", tz="UTC"))
     return pa.RecordBatch.from_arrays(
         [
             pa.nulls(count, pa.binary()),

@@ -40,8 +40,8 @@ class Refused:
         self.paths.discard(path)
         return used
 
-    def pass_by(self, error: PermissionError) -> None:
-        """Take note of a folder that may not be looked into."""
+    def pass_by(self, error: OSError) -> None:
+        """Take note of a folder that may not be looked into, or that has something in it that nobody can ask for."""
         self.add(str(error.filename or "a folder"), error)
 
     def tell(self) -> None:

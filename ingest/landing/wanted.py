@@ -12,6 +12,9 @@ from functools import cached_property
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.contract import Files, Info
 
+# Of a clock, in milliseconds.
+_MOST_AHEAD = 86_400_000
+
 
 @dataclass
 class Wanted:
@@ -31,8 +34,9 @@ class Wanted:
         return not self.is_settling(info)
 
     def is_settling(self, info: Info) -> bool:
-        """Whether a file was written to so short a time ago that more may come."""
-        return bool(self.chosen.settle) and info.modified > (self.now() - self.chosen.settle) * 1000
+        """Whether a file was written to so short a time ago that more may come; a time that no clock is wrong by tells nothing of that."""
+        age = self.now() * 1000 - info.modified
+        return bool(self.chosen.settle) and -_MOST_AHEAD <= age < self.chosen.settle * 1000
 
     @cached_property
     def _glob(self) -> re.Pattern[str] | None:

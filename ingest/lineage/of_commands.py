@@ -1,4 +1,4 @@
-"""Commands told to data catalogues, as runs are: `replay`, `reset`, `derive`."""
+"""Commands told to data catalogues, as runs are: `replay`, `quarantine replay`, `reset`, `derive`."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -19,10 +20,12 @@ from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.scratch import scratch_folder
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.lease.holding import looked_for
+from distributary.ingest.lineage.of_commands import told_of
 from distributary.ingest.pipeline import Pipeline, open_pipeline
 from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.replay.beside import alone, open_beside, require_appended
+from distributary.ingest.replay.deciding import Became
 from distributary.ingest.replay.headers import named_by
 from distributary.ingest.replay.kept import Kept, kept_as, unfinished
 from distributary.ingest.replay.staging import Asked, open_rows, stage, why_none
@@ -91,7 +94,7 @@ def bring_back(
     if why := why_none(asked.named, book):
         raise PipelineError(f"{why}, so nothing of it can be decoded again as it was meant to be")
     keeper, stop = looked_for(settings.checkpoint, settings.storage), threading.Event()
-    with ExitStack() as opened:
+    with told_of(settings, "quarantine-replay", ("quarantine",)) as heard, ExitStack() as opened:
         session = spark or opened.enter_context(pipeline_session(settings))
         channels = opened.enter_context(open_source(settings, session, stop, watch.waiting))
         settings = settings.of_topics(channels.names())
@@ -111,7 +114,9 @@ def bring_back(
         else:
             attempts, let = _behind_the_newest_batch(pipeline, watch, stop), _any
         native = opened.enter_context(closing(NativeCommits()))
-        return _Bringing(Work(pipeline, attempts, native, session, let)).done(asked)
+        done = _Bringing(Work(pipeline, attempts, native, session, let)).done(asked)
+        heard.rows = reduce(Became.and_, (one.became for one in done.replays), Became()).tables
+        return done
 
 
 def _behind_the_newest_batch(pipeline: Pipeline, watch: Progress, stop: threading.Event) -> Attempts:

@@ -15,6 +15,7 @@ from distributary.ingest.routing.functions import AT_MOST, BY_NAME, FUNCTIONS
 from distributary.ingest.routing.kinds import ExpressionRefused, beyond
 from distributary.ingest.routing.patterns import like, regular
 from distributary.ingest.routing.tree import Call, Field, Literal, Node, may_fail
+from distributary.ingest.spark.session import OURS, ZONE, in_use, with_settings
 
 # What Spark's parser makes of operators and of syntax of their own: the classes of its tree.
 _BY_CLASS: Mapping[str, str] = {
@@ -56,9 +57,11 @@ _PATTERNS: Mapping[str, Callable[[str], object]] = {"like": like, "rlike": regul
 
 
 def parsed(spark: SparkSession, text: str) -> Any:
-    """Spark's own tree of an expression, a Java object. Raises ConfigError for what is no expression."""
-    jsession: Any = spark._jsparkSession
-    return parsed_by(jsession.sessionState().sqlParser(), text)
+    """Spark's own tree of an expression, a Java object; a time without a zone is in UTC. Raises ConfigError for what is no expression."""
+    in_utc = with_settings(spark, {ZONE: OURS[ZONE]})
+    jsession: Any = in_utc._jsparkSession
+    with in_use(in_utc):
+        return parsed_by(jsession.sessionState().sqlParser(), text)
 
 
 def parsed_by(parser: Any, text: str) -> Any:

@@ -45,7 +45,7 @@ def read_ahead(text: str, *, native: bool) -> ReadExpression:
 @contextmanager
 def parser_ahead() -> Iterator[Any]:
     """Spark's parser, a Java object, without Spark. Raises SetupError where there is no Java."""
-    with _jvm() as jvm:
+    with jvm_ahead() as jvm:
         yield getattr(getattr(jvm.org.apache.spark.sql.catalyst.parser, "CatalystSqlParser$"), "MODULE$")
 
 
@@ -65,8 +65,8 @@ def _read(java_tree: Any, native: bool) -> ReadExpression:
 
 
 @contextmanager
-def _jvm() -> Iterator[Any]:
-    """That of this process where it has one, else one with Spark's classes alone, which starts in a second."""
+def jvm_ahead() -> Iterator[Any]:
+    """The JVM of this process where it has one, else one with Spark's classes alone, which starts in a second. Raises SetupError where there is no Java."""
     if SparkContext._gateway is not None:
         with jvm_needed():
             yield SparkContext._gateway.jvm

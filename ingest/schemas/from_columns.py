@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from pyspark.sql.types import StructType
+
 from distributary.codecs.base import load_codec
 from distributary.errors import SchemaNotFound
-from distributary.ingest.schemas.hints import with_hints
+from distributary.ingest.schemas.hints import hinted, with_hints
 from distributary.ingest.settings.groups import Decode
 from distributary.registry.base import Schema, SchemaRegistry
 
@@ -26,10 +28,18 @@ class Brought:
     first: bool
 
 
-def brought(registry: SchemaRegistry, subject: str, decode: Decode, told: str) -> Brought | None:
-    """What these columns, a StructType's JSON, make of the newest version; None where it takes them. Raises BadSchema."""
+def brought(
+    registry: SchemaRegistry, subject: str, decode: Decode, told: str, hints: StructType | None = None
+) -> Brought | None:
+    """What these columns, a StructType's JSON, make of the newest version; None where it takes them. Raises BadSchema.
+
+    hints  the settings', where they are read already
+    """
     latest, growing = _newest(registry, subject), load_codec(decode.codec).capabilities.growing
-    new = Schema(0, "STRUCT", with_hints(told, decode.schema_hints))
+    if hints is None:
+        new = Schema(0, "STRUCT", with_hints(told, decode.schema_hints))
+    else:
+        new = Schema(0, "STRUCT", hinted(StructType.fromJson(json.loads(told)), hints).json())
     if latest is not None and growing is not None:
         new = growing.merged([latest, new])
     before, after = _fields(latest), _fields(new)

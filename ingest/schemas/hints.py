@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import cast
 
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import ParseException
 from pyspark.sql.types import StructField, StructType
 
 from distributary.errors import ConfigError
+from distributary.ingest.routing.read_ahead import jvm_ahead
 
 
 def hinted(inferred: StructType, hints: StructType) -> StructType:
@@ -37,7 +39,23 @@ def hints_of(ddl: str | None, name: str = "decode.schema_hints") -> StructType:
     try:
         return cast("StructType", StructType.fromDDL(ddl))
     except ParseException as error:
-        first = str(error).strip().splitlines()[0]
-        raise ConfigError(
-            f"{name} is no Spark DDL ({first}); write for example `level bigint, tags array<string>`"
-        ) from None
+        raise _no_ddl(name, str(error)) from None
+
+
+def hints_ahead(ddl: str, name: str = "decode.schema_hints") -> StructType:
+    """The same without Spark's session. Raises SetupError where there is no Java, too."""
+    with jvm_ahead() as jvm:
+        try:
+            text = jvm.org.apache.spark.sql.types.StructType.fromDDL(ddl).json()
+        except ParseException as error:
+            raise _no_ddl(name, str(error)) from None
+        except Py4JJavaError as error:  # as it comes where no session has taught Python Spark's own errors
+            raise _no_ddl(name, str(error.java_exception.getMessage())) from None
+    return StructType.fromJson(json.loads(text))
+
+
+def _no_ddl(name: str, said: str) -> ConfigError:
+    first = said.strip().splitlines()[0]
+    return ConfigError(
+        f"{name} is no Spark DDL ({first}); write for example `level bigint, tags array<string>`"
+    )

@@ -41,7 +41,8 @@ from distributary.ingest.settings.problems import as_error
 from distributary.ingest.settings.reference import json_schema_of, page_of
 from distributary.ingest.settings.registry.given import Registry, with_wire, wrong_in_glue
 from distributary.ingest.settings.rule_book import RuleBook
-from distributary.ingest.settings.source.landing import format_of, wrong_places, wrong_schemas
+from distributary.ingest.settings.source.landing import format_of, wrong_schemas
+from distributary.ingest.settings.source.ways_back import wrong_ways_back
 from distributary.ingest.settings.table_rules import TableRule, wrong_rules
 from distributary.ingest.settings.yaml_file import Document, in_no_file, parse, read
 from distributary.ingest.storage.options import StorageOptions
@@ -210,11 +211,7 @@ class Settings(Group):
             why = "decode.key is bytes, so there is no such column; leave it out"
             yield ("sink", "columns", "key_text"), why
         yield from _wrong_for(self)
-        if self.checkpoint.overlaps(self.sink.root):
-            why = "checkpoint and sink.root lie in each other; give each a folder of its own"
-            yield ("checkpoint",), why
-        writes = {"sink.root": self.sink.root, "checkpoint": self.checkpoint}
-        yield from wrong_places(self.source.files, writes)
+        yield from wrong_ways_back(self.source, self.sink.root, self.checkpoint, self.derive)
         named = self.policies.no_entity
         if isinstance(named, NamedTable) and names.may_be_an_entity(self.route.table, named.table):
             why = f"an entity's table could have this name too (route.table is {self.route.table}); choose another"

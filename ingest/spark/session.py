@@ -6,7 +6,8 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -32,6 +33,11 @@ from distributary.ingest.spark.jvm import is_on_class_path, require_jvm
 from distributary.ingest.spark.versions import check_running, installed_spark
 
 KAFKA_SOURCE = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+
+ZONE, ANSI = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
+
+OURS: Mapping[str, str] = {ZONE: "UTC", ANSI: "true"}
+"""What decides about values, as a session that distributary makes has it."""
 
 
 def spark_session(
@@ -151,3 +157,40 @@ def _check(session: SparkSession) -> None:
     check_running(
         installed_spark(), session.version, scala, os.environ.get("SPARK_HOME", "PySpark's own folder")
     )
+
+
+def that_decide(conf: Mapping[str, str]) -> dict[str, str]:
+    """The same where a pipeline's settings of Spark say otherwise of some."""
+    return {name: conf.get(name, ours) for name, ours in OURS.items()}
+
+
+def with_settings(session: SparkSession, wanted: Mapping[str, str]) -> SparkSession:
+    """The session; where its settings are others a copy of it that has these, and its functions and views."""
+    if all(session.conf.get(name, None) == value for name, value in wanted.items()):
+        return session
+    java: Any = session._jsparkSession
+    copy = SparkSession(session.sparkContext, java.cloneSession())
+    for name, value in wanted.items():
+        copy.conf.set(name, value)
+    return copy
+
+
+@contextmanager
+def in_use(session: SparkSession) -> Iterator[None]:
+    """Inside, it is this session that is in use in this thread.
+
+    By its settings expressions are read, and by none of a session that Spark is given: what a text says of a time without a zone. A thread that
+    Python has begun has none in use, and there the machine's zone counts.
+    """
+    java: Any = session._jsparkSession
+    # Called otherwise by Spark 3.5.
+    kind = getattr(session.sparkContext._jvm, java.getClass().getName())
+    before = kind.getActiveSession()
+    kind.setActiveSession(java)
+    try:
+        yield
+    finally:
+        if before.isDefined():
+            kind.setActiveSession(before.get())
+        else:
+            kind.clearActiveSession()

@@ -6,6 +6,7 @@ import os
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +18,11 @@ from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 
 C = TypeVar("C")
+
+
+class UnreadableName(OSError):
+    """Something in a folder is called as no client here can ask for, and hides all else from a listing of it."""
+
 
 _clients: dict[bytes, Any] = {}
 
@@ -123,6 +129,10 @@ class InStore(ABC, Generic[C]):
         """Nothing, either."""
 
     @abstractmethod
+    def info(self, path: str) -> Info | None:
+        """The file's size, tag and time."""
+
+    @abstractmethod
     def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
         """The files right in a folder, in order."""
 
@@ -130,13 +140,17 @@ class InStore(ABC, Generic[C]):
         """The names of the files right in a folder, in order: what a store lists has all the rest with it."""
         return (info.name for info in self.list(folder, after))
 
-    def walk(
-        self, folder: str = "", passing: Callable[[PermissionError], None] | None = None
-    ) -> Iterator[Info]:
+    def walk(self, folder: str = "", passing: Callable[[OSError], None] | None = None) -> Iterator[Info]:
         """The files in a folder and in all folders below."""
+        below = list[str]()
         try:
+            below += self.folders(folder)
             yield from self.list(folder)
-            below = self.folders(folder)
+        except UnreadableName as error:
+            if passing is None:
+                raise
+            passing(error)
+            yield from self._behind_bad_names_of(folder)
         except PermissionError as error:
             if passing is None or not folder:
                 raise
@@ -144,6 +158,14 @@ class InStore(ABC, Generic[C]):
             return
         for name in below:
             yield from self.walk(f"{folder}/{name}".lstrip("/"), passing)
+
+    def _behind_bad_names_of(self, folder: str) -> Iterator[Info]:
+        """The files right in a folder whose names begin with a digit or a letter, or what else comes behind slashes and dots."""
+        first = "0"
+        with suppress(UnreadableName):
+            found = self.info(f"{folder}/{first}".lstrip("/"))
+            yield from () if found is None else (found,)
+            yield from self.list(folder, after=first)
 
     def has_files(self, folder: str = "") -> bool:
         """Whether there is a file right in a folder."""

@@ -110,13 +110,11 @@ class Files(Protocol):
         """
         ...
 
-    def walk(
-        self, folder: str = "", passing: Callable[[PermissionError], None] | None = None
-    ) -> Iterator[Info]:
+    def walk(self, folder: str = "", passing: Callable[[OSError], None] | None = None) -> Iterator[Info]:
         """The files in a folder and in all folders below, in any order, without holding all of them at once.
 
-        None where there is no such folder. A folder behind a link is not gone into: it may lead back. One below that may not be looked into
-        is passed by where somebody is told of it, and an error else.
+        None where there is no such folder. A folder behind a link is not gone into: it may lead back. One below that may not be looked into,
+        and what of a store's folder is called as its client cannot ask for, is passed by where somebody is told of it, and an error else.
         """
         ...
 

@@ -28,7 +28,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from typing_extensions import Buffer
 
 from distributary.errors import ConfigError
-from distributary.ingest.storage.clients import InStore, count
+from distributary.ingest.storage.clients import InStore, UnreadableName, count
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.lost_answers import put_or_compare
 from distributary.ingest.storage.options import StorageOptions
@@ -146,15 +146,19 @@ class ObjectFiles(InStore["ObjectStore"]):
                 last = name.encode()
                 yield name
 
-    def walk(
-        self, folder: str = "", passing: Callable[[PermissionError], None] | None = None
-    ) -> Iterator[Info]:
+    def walk(self, folder: str = "", passing: Callable[[OSError], None] | None = None) -> Iterator[Info]:
         """The files in a folder and in all folders below, by one listing, a page at a time: who may list a bucket sees all of it."""
-        above = self._key(folder)
+        above, last = self._key(folder), ""
         with self._told(folder):
             pages = iter(obstore.list(self._client, above or None, chunk_size=_PAGE))
-        while page := self._next_page(folder, pages):
-            yield from (self._info(one) for one in page if one["path"].startswith(_start(above)))
+        try:
+            while page := self._next_page(folder, pages):
+                yield from (self._info(one) for one in page if one["path"].startswith(_start(above)))
+                last = page[-1]["path"]
+        except UnreadableName:
+            if passing is None:
+                raise
+            yield from (one for one in super().walk(folder, passing) if self._key(one.path) > last)
 
     def _next_page(self, folder: str, pages: Iterator[Sequence[ObjectMeta]]) -> Sequence[ObjectMeta]:
         count()
@@ -263,8 +267,9 @@ class ObjectFiles(InStore["ObjectStore"]):
             ) from None
         # A stream tells by Python's own what all else tells by obstore's.
         except (BaseError, OSError) as error:
-            kind = ConnectionError if is_outage(error) else PermissionError if is_denied(error) else OSError
-            raise kind(f"{where}: {self._sentence(error)}") from None
+            kind = UnreadableName if is_of_a_name(error) else PermissionError if is_denied(error) else OSError
+            told = f"{where}: {self._sentence(error)}"
+            raise (ConnectionError if is_outage(error) else kind)(told) from None
 
     def _sentence(self, error: Exception) -> str:
         return self._given.masked(sentence(error))
@@ -418,13 +423,18 @@ def is_denied(error: BaseException) -> bool:
     return found is not None and found[1] == "AccessDenied"
 
 
+def is_of_a_name(error: BaseException) -> bool:
+    """Whether the crate takes something that an answer names for no path, as where two slashes stand side by side."""
+    return isinstance(error, InvalidPathError) or "invalid path" in str(error)
+
+
 def is_outage(error: BaseException) -> bool:
     """Whether the store did not answer, or not for now: another try may be answered without anything being mended here."""
     of_one, status = _OF_ONE.search(str(error)), _STATUS.search(str(error))
     if of_one is not None and of_one[1] not in _OF_ONE_LATER:
         return False
     later = status is None or int(status[1]) >= 500 or int(status[1]) in _LATER
-    return later and isinstance(error, GenericError | OSError)
+    return later and isinstance(error, GenericError | OSError) and not is_of_a_name(error)
 
 
 # What S3 and Azure answer: a code, words for it, and behind them what a request had in it, such as the token of its keys.

@@ -109,9 +109,7 @@ class PosixFiles:
         """The names of the files right in a folder, in order, by one look at the folder."""
         return (entry.name for entry in self._files_in(folder, after))
 
-    def walk(
-        self, folder: str = "", passing: Callable[[PermissionError], None] | None = None
-    ) -> Iterator[Info]:
+    def walk(self, folder: str = "", passing: Callable[[OSError], None] | None = None) -> Iterator[Info]:
         """The files in a folder and in all folders below."""
         below = list[str]()
         try:

@@ -13,9 +13,9 @@ from distributary.errors import ConfigError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.erasure.record import RECORDS
-from distributary.ingest.kafka import librdkafka
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.source import librdkafka
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.upkeep.replayed import OUTCOMES
 from distributary.producer_sim.truth.sent import Truth

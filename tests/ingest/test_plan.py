@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from tests.ingest.avro_records import GAME, event, one
 from tests.ingest.pipelines import rules_for, settings
 
 from distributary.codecs.base import load_codec
-from distributary.errors import BadSchema
+from distributary.errors import BadSchema, ConfigError
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.evolution.candidates import Candidates
 from distributary.ingest.evolution.pairing import Known
 from distributary.ingest.evolution.planner import Planner
 from distributary.ingest.pins import PinnedTable
-from distributary.ingest.plan import _landing_nowhere, _usable
+from distributary.ingest.plan import _ahead, _landing_nowhere, _usable
+from distributary.ingest.settings.model import Settings
 from distributary.registry.base import Schema
 from distributary.registry.memory import MemoryRegistry
 
@@ -59,3 +63,29 @@ def test_tables_called_as_what_remembers_deletes_are_told(tmp_path: Path) -> Non
         found = _landing_nowhere(chosen, chosen.rule_book(), ["t_golf", "t_golf__deleted"])
         assert len(found) == expected
     assert [one.split()[2] for one in found] == ["t_games__deleted", "t_golf__deleted"]
+
+
+@pytest.mark.spark
+def test_what_hints_make_of_a_sources_columns_is_planned_for(tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "t"), pa.table({"level": [1], "at": ["2026-01-01"]}))
+
+    def planned(hints: str) -> dict[str, Any]:
+        chosen = Settings.from_dict(
+            {
+                "name": "hinted",
+                "source": {"delta": {"paths": "./t"}},
+                "decode": {"schema_hints": hints},
+                "route": {"by": "topic"},
+                "sink": {"root": "./lake"},
+            },
+            tmp_path,
+        )
+        ahead, told = _ahead(chosen)
+        assert ahead is not None
+        assert "no version of" in " ".join(told)
+        return {field["name"]: field["type"] for field in json.loads(ahead.text)["fields"]}
+
+    found = planned("level string, more map<string, bigint>")
+    assert (found["level"], found["at"], found["more"]["type"]) == ("string", "string", "map")
+    with pytest.raises(ConfigError, match=r"decode\.schema_hints is no Spark DDL"):
+        planned("level quickly")

@@ -293,9 +293,19 @@ def _takes_away(actions: Iterable[Action]) -> bool:
 
 def _entry_of(place: Files, version: int) -> tuple[Action, ...]:
     try:
-        return tuple(entry(place, version))
+        return tuple(map(_said, entry(place, version)))
     except FileNotFoundError:
         raise _entry_gone(place, version) from None
+
+
+def _said(action: Action) -> Action:
+    """An action without what it says to be null, as delta-rs before 1.0 says of each file that no vector marks its rows."""
+    return {
+        kind: {name: value for name, value in told.items() if value is not None}
+        if isinstance(told, dict)
+        else told
+        for kind, told in action.items()
+    }
 
 
 def _entry_gone(place: Files, version: int) -> CheckpointMismatch:

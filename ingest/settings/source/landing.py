@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field
 
 from distributary.codecs.containers.base import Merging, Naming, decoded_as, load_container
 from distributary.ingest.settings.places import OptionalPlace, PlaceOfTables
-from distributary.ingest.storage.place import Place
 from distributary.values import Bytes, Group, Name, Seconds, Wrong
 
 
@@ -100,16 +99,6 @@ def wrong_schemas(chosen: FilesSource | None, decode: Any, registry: Any) -> Ite
     for name, plain in (("schema_per", "topic"), ("envelope", None)):
         if isinstance(container, Merging) and getattr(decode, name) != plain:
             yield ("decode", name), "the files say what their columns are; leave it out"
-
-
-def wrong_places(chosen: FilesSource | None, writes: Mapping[str, Place]) -> Iterator[Wrong]:
-    """What the pipeline writes within the folder that it reads, or around it, by the settings' names."""
-    for name, place in writes.items():
-        if chosen is not None and chosen.path.overlaps(place):
-            yield (
-                ("source", "files", "path"),
-                f"it and {name} lie in each other; give each a folder of its own",
-            )
 
 
 def _as_name(path: str) -> str:

@@ -9,6 +9,7 @@ import re
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import closing
+from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from distributary.ingest.derivation.given import OWNER, Derived
 from distributary.ingest.derived import refresh
 from distributary.ingest.derived.instances import Entities, instances
 from distributary.ingest.derived.refresh import Refreshed, _Round
+from distributary.ingest.spark.session import ANSI, ZONE, in_use
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.log import newest_version
@@ -397,3 +399,27 @@ def test_what_nobody_has_foreseen_fails_one_table_without_a_word_of_its_rows(
     done = bench.derive(query("SELECT k FROM t"))
     assert (done.how, "secret" in done.why) == ("failed", False)
     assert "KeyError in " in done.why
+
+
+def test_it_is_the_same_in_whichever_session_somebody_makes_it_current(
+    bench: Bench, spark: SparkSession
+) -> None:
+    """A notebook has the zone of its machine, and on Spark 3.5 arithmetic that passes over what it cannot do."""
+    schema = pa.schema([("at", pa.timestamp("us", "UTC")), ("d", pa.decimal128(38, 0))])
+    evening = datetime(2026, 1, 1, 20, tzinfo=timezone.utc)
+    rule = aggregate(
+        "date(at) AS day", n="count(*)", late="count_if(at > timestamp '2026-01-01 18:00:00')", d="sum(d)"
+    )
+    bench.put({"at": evening, "d": 1}, schema=schema)
+    bench.derive(rule)
+    elsewhere = spark.newSession()
+    elsewhere.conf.set(ZONE, "Asia/Tokyo")
+    elsewhere.conf.set(ANSI, "false")
+    notebook = Bench(bench.root, elsewhere)
+    with in_use(elsewhere):
+        bench.put({"at": evening, "d": 2}, schema=schema)
+        assert notebook.derive(rule).how == "added"
+    assert bench.rows() == [{"day": evening.date(), "n": 2, "late": 2, "d": 3}]
+    bench.put({"at": evening, "d": 10**38 - 1}, schema=schema)
+    # What a sum that is too large lost could not be told from nothing, to which the next rows would be added.
+    assert notebook.derive(rule).how == "failed"

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from distributary.errors import BrokerUnavailable
 from distributary.ingest.derivation.given import Derived
 from distributary.ingest.derived import sinks, to_kafka
 from distributary.ingest.derived.instances import Entities, instances
 from distributary.ingest.derived.marks import Marks
 from distributary.ingest.derived.sinks import Outside, bring_up
-from distributary.ingest.derived.to_kafka import GONE, Uuids
+from distributary.ingest.derived.to_kafka import GONE, Topic, Uuids
 from distributary.ingest.storage.posix import PosixFiles
 
 RULE = {
@@ -62,3 +63,25 @@ def test_that_nobody_says_which_topic_it_is_makes_none_of_another(
     # A broker that has not heard yet of a topic that another one has.
     assert sent(GONE) == (True, "")
     assert sent("third") == (False, "third"), "to which all rows were sent"
+
+
+def test_where_brokers_do_not_answer_one_table_waits_for_all_of_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+
+    def sending(topic: Topic) -> Any:
+        asked.append(topic.name)
+        raise BrokerUnavailable("nobody answers")
+
+    monkeypatch.setattr(Uuids, "of", lambda *_: "")
+    monkeypatch.setattr(to_kafka, "sending", sending)
+    root = PosixFiles(tmp_path)
+    outside = Outside("games", kafka={"bootstrap.servers": "there"}, marks=root.below("checkpoint"))
+    for name in ("a", "b"):
+        rule = {**RULE, "table": name, "sink": {"kafka": {"topic": name}}}
+        (one,) = instances([Derived.model_validate(rule)], Entities({}, folds=False))
+        write_deltalake(f"{root.url}/{name}", pa.table({"city": ["Ulm"], "n": [1]}))
+        with pytest.raises(BrokerUnavailable):
+            bring_up(None, one, root.below(name), outside, whole=False)  # type: ignore[arg-type] # none is needed
+    assert asked == ["a"]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
-from distributary.errors import PipelineError
-from distributary.ingest.derived.to_kafka import Topic, send, sending
+from distributary.errors import BrokerUnavailable, PipelineError
+from distributary.ingest.derived import to_kafka
+from distributary.ingest.derived.to_kafka import Topic, Uuids, most_bytes, send, sending
 from distributary.producer_sim.stack.local import LocalStack
 
 pytestmark = [pytest.mark.stack]
@@ -58,3 +62,61 @@ def test_what_fails_on_the_way_is_given_up_whole(place: Topic) -> None:
     assert committed(place) == []
     with sending(place) as producer:
         assert send(producer, place.name, iter([])) == 0
+
+
+def takes(place: Topic, most: int) -> None:
+    """Have the topic take batches of at most so many bytes."""
+    entry = ConfigEntry("max.message.bytes", str(most), incremental_operation=AlterConfigOpType.SET)
+    wanted = ConfigResource(ConfigResource.Type.TOPIC, place.name, incremental_configs=[entry])
+    admin = AdminClient(dict(place.kafka))
+    admin.incremental_alter_configs([wanted])[wanted].result(30)
+
+
+def rows(count: int, size: int) -> Iterator[tuple[bytes, bytes | None]]:
+    return ((str(number).encode(), b"x" * size) for number in range(count))
+
+
+def test_all_is_sent_that_a_topic_takes_however_much_that_is(place: Topic) -> None:
+    takes(place, 20_000)
+    assert most_bytes(place) == 20_000
+    with sending(place) as producer:
+        # Together they are more than one batch may be.
+        assert send(producer, place.name, rows(40, 1_000)) == 40
+    takes(place, 3_000_000)
+    with sending(place) as producer:
+        assert send(producer, place.name, rows(1, 2_500_000)) == 1
+    assert [len(value or b"") for _, value in committed(place)] == [1_000] * 40 + [2_500_000]
+
+
+def test_a_row_that_a_topic_does_not_take_is_told_or_has_a_record_without_a_value(place: Topic) -> None:
+    takes(place, 20_000)
+    records = [(b"a", b"a"), (b"large", b"x" * 20_000), (b"b", b"b")]
+
+    def fails() -> None:
+        raise PipelineError("one is too large")
+
+    with pytest.raises(PipelineError, match="one is too large"), sending(place) as producer:
+        send(producer, place.name, iter(records), fails)
+    assert committed(place) == []
+    found = list[int]()
+    with sending(place) as producer:
+        assert send(producer, place.name, iter(records), lambda: found.append(1)) == 3
+    assert (len(found), committed(place)) == (1, [(b"a", b"a"), (b"large", None), (b"b", b"b")])
+    with sending(replace(place, kafka={**place.kafka, "max.request.size": "1000"})) as producer:
+        assert send(producer, place.name, rows(1, 1_001), lambda: found.append(1)) == 1
+    assert len(found) == 2
+
+
+def test_brokers_that_do_not_answer_are_waited_for_once_a_turn(
+    place: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a hundred tables, each of a minute, no batch would come for hours."""
+    monkeypatch.setattr(to_kafka, "_PATIENCE_SECONDS", 0.5)
+    away, uuids = replace(place, kafka={"bootstrap.servers": "127.0.0.1:1"}), Uuids()
+    uuids.require_answering(away)
+    with pytest.raises(BrokerUnavailable, match="transport failure"), sending(away):
+        pass
+    uuids.note_silent(away)
+    with pytest.raises(BrokerUnavailable, match="did not answer for another table"):
+        uuids.require_answering(replace(away, name="another"))
+    uuids.require_answering(place)

@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.ingest.e2e.landing_kit import LandingKit, lines
 
@@ -15,6 +16,7 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest.inputs.from_files import FilesGone
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.landing.looking import Rewritten
+from distributary.ingest.rebuild.silver import replay
 
 pytestmark = pytest.mark.spark
 
@@ -165,6 +167,19 @@ def test_a_checkpoint_may_begin_behind_the_files_that_are_there(kit: LandingKit)
     kit.land({"b.json": lines(range(10, 20))})
     kit.run()
     assert kit.numbers() == list(range(10, 20))
+
+
+def test_rows_of_lines_come_back_from_bronze_once_however_often_they_are_asked_for(kit: LandingKit) -> None:
+    kit.configured(bronze={})
+    kit.land({"a.json": lines(range(5)) + b"{broken\n", "b.json.gz": gzip.compress(lines(range(5, 9)))})
+    kit.run()
+    kit.landing.delete(["a.json", "b.json.gz"])
+    DeltaTable(str(kit.folder / "lake" / "silver_landing")).delete("n % 2 = 0")
+    done = [replay(kit.settings, spark=kit.spark).tables for _ in range(2)]
+    assert done == [{"silver_landing": 5}, {}]
+    assert kit.numbers() == list(range(9))
+    assert kit.rows("quarantine").num_rows == 1
+    kit.assert_clean()
 
 
 def test_paths_become_columns_where_a_rule_says_so(kit: LandingKit) -> None:

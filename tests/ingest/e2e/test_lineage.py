@@ -16,6 +16,7 @@ from distributary.ingest.lineage.of_commands import told_of
 from distributary.ingest.lineage.seen import flow
 from distributary.ingest.progress import Silent
 from distributary.ingest.rebuild.silver import replay
+from distributary.ingest.replay.bring_back import bring_back
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -164,11 +165,12 @@ def test_runs_tell_data_catalogues_of_themselves_and_go_on_where_nobody_listens(
 def test_commands_tell_of_themselves_as_runs_do(kit: PipelineKit) -> None:
     file = kit.folder / "runs.jsonl"
     kit.configured(bronze={}, lineage={"file": str(file)})
-    kit.simulate(1, games=1)
+    kit.simulate(1, games=1, corrupt=0.05)
     kit.run()
     begun, table = len(file.read_text(encoding="utf-8").splitlines()), kit.folder_of(0)
     kit.delta(table).delete("kafka_offset % 2 = 1")
     made = replay(kit.settings, spark=kit.spark).tables
+    assert bring_back(kit.settings, spark=kit.spark).refused
     with told_of(kit.settings, "derive") as command:
         command.derived([Refreshed(table, "failed", why="nothing")])
     told = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()][begun:]
@@ -178,7 +180,15 @@ def test_commands_tell_of_themselves_as_runs_do(kit: PipelineKit) -> None:
     (output,) = of_replay[1]["outputs"]
     assert output["name"].rpartition("/")[2] == table
     assert output["outputFacets"]["outputStatistics"]["rowCount"] == made[table] > 0
-    assert [one["eventType"] for one in told if one["job"]["name"] == "games.derive"] == ["START", "COMPLETE"]
+    for command_name in ("games.derive", "games.quarantine-replay"):
+        states = [one["eventType"] for one in told if one["job"]["name"] == command_name]
+        assert states == ["START", "COMPLETE"], command_name
+    (ended,) = [
+        one
+        for one in told
+        if (one["job"]["name"], one["eventType"]) == ("games.quarantine-replay", "COMPLETE")
+    ]
+    assert [one["name"].rpartition("/")[2] for one in ended["inputs"]] == ["quarantine"]
     with pytest.raises(KeyError), told_of(kit.settings, "reset"):
         raise KeyError("a value")
     last = json.loads(file.read_text(encoding="utf-8").splitlines()[-1])

@@ -216,7 +216,7 @@ def test_rows_with_a_schema_are_read_again_as_the_table_has_them(
 
 
 def test_what_no_topic_can_have_is_told_and_the_table_is_made(kit: PipelineKit) -> None:
-    topic = Topic(kit, "twice")
+    topic, other = Topic(kit, "twice"), Topic(kit, "large")
     twice = {
         "table": "gold_twice",
         "inputs": [kit.folder_of(0)],
@@ -230,13 +230,27 @@ def test_what_no_topic_can_have_is_told_and_the_table_is_made(kit: PipelineKit) 
     }
     kit.simulate(1, games=1)
     kit.run()
-    kit.configured(derive=[twice, nowhere])
+    large = {
+        **twice,
+        "table": "gold_large",
+        "sql": f"FROM {kit.folder_of(0)} SELECT 1 AS one, repeat('x', 2000000) AS text LIMIT 1",
+        "sink": {"kafka": {"topic": other.name, "keys": ["one"]}},
+    }
+    kit.configured(derive=[twice, nowhere, large])
     done = derive(kit.settings, kit.spark)
-    assert [found.how for found in done] == ["failed", "failed"]
+    assert [found.how for found in done] == ["failed"] * 3
     assert "several rows have the same one" in done[0].why
     assert "topic nobody-made-it is not there; make it" in done[1].why
+    assert "gold_large has a row at version 0 that is larger than the topic takes (1,048,588" in done[2].why
+    assert "SELECT `one` FROM gold_large ORDER BY" in done[2].why
     assert kit.rows("gold_twice").num_rows == kit.rows(kit.folder_of(0)).num_rows
     assert topic.records() == []
+    large["sink"] = {"kafka": {"topic": other.name, "keys": ["one"], "too_large": "drop"}}
+    kit.configured(derive=[large])
+    dropped = one(derive(kit.settings, kit.spark))
+    assert dropped.sent == {"kafka": 1}
+    assert dropped.why.startswith(f"1 rows are larger than topic {other.name} takes")
+    assert other.records() == [(b'{"one":1}', None)]
 
 
 @pytest.mark.folder

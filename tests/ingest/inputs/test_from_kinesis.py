@@ -139,6 +139,25 @@ def test_the_newest_batchs_records_stay_until_another_one_is_behind_it(world: Wo
         assert first() == 2
 
 
+def test_two_pipelines_on_one_stream_each_read_all_of_it(world: World) -> None:
+    world.stream.put_into(0, b"0", b"1")
+    other = world.settings().model_copy(update={"name": "other"})
+    assert other.source.kinesis is not None
+    with (
+        world.opened() as (mine, records),
+        open_stream(other, other.source.kinesis, client=world.stream) as theirs,
+    ):
+        assert mine.end_offsets() == theirs.end_offsets() == at(_0=2)
+        assert mine.topic_ids() != theirs.topic_ids()
+        world.stream.put_into(0, b"2")
+        ends = mine.end_offsets()
+        for read in (2, 3):
+            records.next_range(at(_0=read), ends, 1)
+        # What one has in its tables, and lets go of, the other still has.
+        assert (mine.earliest_offsets(), theirs.earliest_offsets()) == (at(_0=2), at(_0=0))
+        assert theirs.end_offsets() == at(_0=3)
+
+
 def test_an_outage_is_waited_for_where_there_is_somebody_to_tell(world: World) -> None:
     told = list[str]()
 

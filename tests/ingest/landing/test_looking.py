@@ -182,6 +182,18 @@ def test_a_file_that_is_being_written_waits_until_it_has_settled(folder: PosixFi
     assert paths(look) == ["a"]
 
 
+def test_a_file_of_a_time_that_is_yet_to_come_does_not_wait_until_then(folder: PosixFiles) -> None:
+    """Whoever copies files with their times has those of clocks that were wrong."""
+    put(folder, {"a": b"1", "b": b"2"})
+    day = 86_400
+    aged(folder, "a", 50_000 * day)
+    # A server's clock may be some minutes ahead.
+    aged(folder, "b", 20_000 * day + 300)
+    look = looking(folder, now=lambda: 20_000.0 * day, settle="10 s")
+    look.look(0)
+    assert paths(look) == ["a"]
+
+
 def test_a_copy_is_read_where_the_file_that_it_is_a_copy_of_changes_before_its_turn(files: Files) -> None:
     put(files, {"latest": b"of today", "today": b"of today"})
     look = looking(files)

@@ -5,18 +5,22 @@ import io
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.ingest.landing.landed import looking, put, records
+from tests.ingest.landing.landed import looking, put, records, registered
 
 from distributary.codecs.containers.base import Damaged
 from distributary.ingest.landing import formats, reading
 from distributary.ingest.landing.formats import FORMATS
+from distributary.ingest.landing.reading import Landing, rows_of
 from distributary.ingest.landing.told import read
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.posix import PosixFiles
 
 
 def zstd(data: bytes) -> bytes:
@@ -137,6 +141,20 @@ def test_a_file_that_was_written_to_since_is_told_and_not_read(files: Files) -> 
     put(files, {"a": b"2, longer"})
     [(offset, value)] = records(files, look)
     assert (offset, (read(value) or ("",))[0]) == (0, "file_changed")
+
+
+@pytest.mark.parametrize(("millis", "year"), [(10**16, 9999), (-(10**16), 1)])
+def test_of_a_time_that_no_timestamp_holds_the_nearest_that_one_does_is_taken(
+    tmp_path: Path, millis: int, year: int
+) -> None:
+    files = PosixFiles(tmp_path)
+    put(files, {"a": b"1"})
+    look = looking(files)
+    look.look(0)
+    (file,) = registered(look)
+    reads = Landing(files.below("landing"), "landing", "lines", files.below("register"))
+    (batch,) = rows_of(reads, replace(file, modified=millis), reads.schemas().named)
+    assert [time.year for time in batch["timestamp"].to_pylist()] == [year]
 
 
 def test_no_other_record_is_taken_for_one_that_tells_of_a_file() -> None:

@@ -69,6 +69,22 @@ def test_an_entry_that_says_nothing_of_itself_has_the_time_of_its_file(tmp_path:
     assert log.first_since(2_000_000_002_000) == 2
 
 
+@pytest.mark.parametrize("read", ["appends", "changes"])
+def test_what_an_entry_says_to_be_null_it_does_not_say(tmp_path: Path, read: str) -> None:
+    """As those of delta-rs 0.21 do of files whose rows nothing marks: they are no deletes."""
+    place = tmp_path / "t"
+    make(place, 2)
+    make(place, 3)
+    nothing = ("stats", "tags", "deletionVector", "baseRowId", "defaultRowCommitVersion")
+
+    def as_before(action: dict[str, Any]) -> dict[str, Any]:
+        return {"add": {**action["add"], **dict.fromkeys(nothing)}} if "add" in action else action
+
+    edit(place, 1, as_before)
+    log = tables(place, read=read).logs["t"]
+    assert [(file.version, file.rows) for file in log.files(0, 2)] == [(0, 2), (1, 3)]
+
+
 def timed(place: Path, *times: int) -> None:
     """A table whose versions were committed at these times."""
     for version, time in enumerate(times):

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from distributary.errors import ConfigError
-from distributary.ingest.kafka.librdkafka import is_known, librdkafka_options
 from distributary.ingest.settings.groups import Source
 from distributary.ingest.settings.model import Settings, load
+from distributary.ingest.settings.source.librdkafka import is_known, librdkafka_options
 from distributary.values import MASK
 
 PLANTED = 'pa"ss\\word/+='

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import ConfigError
-from distributary.ingest.kafka.librdkafka import is_known, librdkafka_options
+from distributary.ingest.settings.source.librdkafka import is_known, librdkafka_options
 
 SERVERS = {"bootstrap.servers": "127.0.0.1:1"}
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="s3cret";'
