@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import tempfile
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import certifi
@@ -42,9 +44,15 @@ settings.load_profile("distributary")
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
+MEMORY = Path("/dev/shm")  # noqa: S108 pytest makes a folder of its own there
+
+
 def pytest_configure(config: pytest.Config) -> None:
     lend()
     make_jvms_start_fast()
+    _interpret_in_other_jvms()
+    # Heavy ones write gigabytes.
+    _keep_files_in_memory(room=(4 if "not heavy" in config.option.markexpr else 16) * 2**30)
     folder = tempfile.TemporaryDirectory()
     config.add_cleanup(folder.cleanup)
     os.environ["SSL_CERT_FILE"] = str(_one_authority(Path(folder.name)))
@@ -52,6 +60,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", line)
     # Files go to the processes in the order of the collection; xdist's own would be by the number of their tests.
     config.option.loadscopereorder = False
+
+
+def _interpret_in_other_jvms() -> None:
+    """Have sessions in other processes interpret their queries, too: Java's properties are Spark's settings where nobody says otherwise."""
+    told = " ".join(f"-D{name}={value}" for name, value in INTERPRETED.items())
+    if told not in (given := os.environ["SPARK_SUBMIT_OPTS"]):
+        os.environ["SPARK_SUBMIT_OPTS"] = f"{given} {told}"
+
+
+def _keep_files_in_memory(room: int) -> None:
+    """Have the tests' folders in memory where that has room: what they write is synced thousands of times, and no loss of power is met."""
+    with suppress(OSError):
+        if shutil.disk_usage(MEMORY).free >= room and os.access(MEMORY, os.W_OK):
+            os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 def _one_authority(folder: Path) -> Path:

@@ -308,7 +308,7 @@ def _messages(consumer: Consumer, begin: TopicPartition, end: int) -> Iterator[M
     consumer.assign([begin])
     heard = monotonic()
     while True:
-        for message in consumer.consume(_AT_ONCE, timeout=1.0):
+        for message in _come(consumer):
             heard, error = monotonic(), message.error()
             at_its_end = error is not None and error.code() == KafkaError._PARTITION_EOF
             if error is not None and not at_its_end:
@@ -319,8 +319,17 @@ def _messages(consumer: Consumer, begin: TopicPartition, end: int) -> Iterator[M
             # A broker that has just begun to lead may not know yet how far it has come: what is lacking is to come.
             if not at_its_end:
                 yield message
+                # That there is no more the broker tells only once it has waited for more.
+                if _offset(message) == end - 1:
+                    return
         if monotonic() - heard > _PATIENCE_SECONDS:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+
+def _come(consumer: Consumer) -> list[Message]:
+    """What is there, or comes within a second: several at once would be waited for until there are as many."""
+    first = consumer.poll(1.0)
+    return [] if first is None else [first, *consumer.consume(_AT_ONCE, timeout=0)]
 
 
 @contextmanager

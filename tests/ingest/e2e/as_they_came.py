@@ -47,6 +47,8 @@ def _messages(kit: PipelineKit, topic: str) -> list[Any]:
         "group.id": uuid4().hex,
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
+        # So long a partition's end is waited for.
+        "fetch.wait.max.ms": 10,
     }
     found: list[Any] = []
     consumer = Consumer(options)

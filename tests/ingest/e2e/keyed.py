@@ -40,7 +40,9 @@ class Kept:
 
 def topic_of(kit: PipelineKit) -> list[Kept]:
     """All that the topic has, by partitions."""
-    consumer = Consumer({"bootstrap.servers": kit.bootstrap_servers, "group.id": "nobody"})
+    # At the end of one partition the broker would wait for more while the next one is to be read.
+    options = {"bootstrap.servers": kit.bootstrap_servers, "group.id": "nobody", "fetch.wait.max.ms": 10}
+    consumer = Consumer(options)
     try:
         found = [kept for number in range(PARTITIONS) for kept in _read(consumer, kit.topic, number)]
     finally:

@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import yaml
 from pyspark.sql import SparkSession
 from tests.ingest.e2e.pipeline_kit import _laid_over, _storage
+from tests.ingest.e2e.settings_file import SettingsFile
 from tests.ingest.storage.stores import Store
 from typing_extensions import Self
 
 from distributary.ingest.failpoints import VARIABLE
 from distributary.ingest.run import run
-from distributary.ingest.settings.model import Settings, load
+from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.supervisor import Outcome
@@ -36,6 +36,7 @@ class LandingKit:
 
     def __init__(self, folder: Path, spark: SparkSession) -> None:
         self.folder, self.spark = folder, spark
+        self._file = SettingsFile(folder / "landed.yaml")
         self._document: dict[str, Any] = {
             "name": "landed",
             "source": {"files": {"path": "./landing"}},
@@ -65,14 +66,12 @@ class LandingKit:
     @property
     def settings_file(self) -> Path:
         """The settings as a file that the command line takes, written now."""
-        path = self.folder / "landed.yaml"
-        path.write_text(yaml.safe_dump(self._document, sort_keys=False), encoding="utf-8")
-        return path
+        return self._file.written(self._document)
 
     @property
     def settings(self) -> Settings:
         """The settings as they are now."""
-        return load(self.settings_file)
+        return self._file.read(self._document)
 
     @property
     def landing(self) -> Files:

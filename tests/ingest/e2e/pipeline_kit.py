@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import yaml
 from confluent_kafka import Producer
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from tests.ingest.e2e.settings_file import SettingsFile
 from tests.ingest.storage.stores import Store
 from typing_extensions import Self
 
-from distributary.files import replace
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifests import ManifestStore
+from distributary.ingest.columns.safe_names import table_name
 from distributary.ingest.failpoints import VARIABLE
 from distributary.ingest.parquet.data_file import owner
 from distributary.ingest.progress import Progress
 from distributary.ingest.run import run
 from distributary.ingest.schemas.inferred_per_entity import schema_place
-from distributary.ingest.settings.model import Settings, load
+from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
@@ -67,6 +67,8 @@ class PipelineKit:
         self.bootstrap_servers = stack.bootstrap_servers
         self.registry_options = RegistryOptions(url=stack.registry_url)
         self.truth = Truth(topic)
+        self._producers: dict[str, Producer] = {}
+        self._file = SettingsFile(folder / "games.yaml")
         self._document: dict[str, Any] = {
             "name": "games",
             "source": {"kafka": {"bootstrap.servers": stack.bootstrap_servers}, "topics": [topic]},
@@ -93,15 +95,12 @@ class PipelineKit:
     @property
     def settings_file(self) -> Path:
         """The settings as a file that the command line takes, written now."""
-        path = self.folder / "games.yaml"
-        # Whole for whoever else reads them at this moment.
-        replace(path, yaml.safe_dump(self._document, sort_keys=False).encode())
-        return path
+        return self._file.written(self._document)
 
     @property
     def settings(self) -> Settings:
         """The settings as they are now."""
-        return load(self.settings_file)
+        return self._file.read(self._document)
 
     def in_store(self, store: Store, *, checkpoint: bool = True) -> Self:
         """The pipeline with its tables, the schemas that it infers and its checkpoint in a place of a store that nobody else has.
@@ -153,12 +152,22 @@ class PipelineKit:
         headers: Mapping[str, bytes] | None = None,
     ) -> None:
         """Send these very bytes; no truth knows of them."""
-        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "acks": "all"})
+        producer = self._producer()
         for value in values:
             producer.produce(
                 self.topic, value=value, key=key, partition=partition, headers=dict(headers or {})
             )
         assert producer.flush(60) == 0
+
+    def _producer(self) -> Producer:
+        """One for all that the kit sends: to connect takes far longer than to send a record."""
+        servers = self.bootstrap_servers
+        if servers not in self._producers:
+            options = {"acks": "all", "linger.ms": 0, "reconnect.backoff.max.ms": 100, "log_level": 0}
+            self._producers[servers] = Producer({"bootstrap.servers": servers, **options})
+        # What it knows of the topic may be older than its partitions.
+        self._producers[servers].list_topics(self.topic, timeout=60)
+        return self._producers[servers]
 
     # Running
 
@@ -226,22 +235,29 @@ class PipelineKit:
         """The tables, seen from outside."""
         return Lake.of(self.settings)
 
+    @property
+    def _tables(self) -> Files:
+        """Where they are, without a look at whose they are."""
+        return open_files(self.settings.sink.root, self.settings.storage)
+
     def folder_of(self, game: int | str) -> str:
         """The folder of a game's table, by its name or by its number in the simulation."""
-        return self.lake.table_of(game_names(game + 1)[game] if isinstance(game, int) else game)
+        entity = game_names(game + 1)[game] if isinstance(game, int) else game
+        route = self.settings.route
+        return table_name(route.table, entity, route.fold_case)
 
     def delta(self, table: str) -> DeltaTable:
         """A table by its folder's name."""
-        return opened(self.lake.root.below(table))
+        return opened(self._tables.below(table))
 
     def rows(self, table: str) -> pa.Table:
         """All rows of a table by its folder's name; none where it is not there."""
-        there = is_there(self.lake.root.below(table))
+        there = is_there(self._tables.below(table))
         return self.delta(table).to_pyarrow_table() if there else pa.table({})
 
     def versions(self) -> dict[str, int]:
         """The version of every table, by folder."""
-        root = self.lake.root
+        root = self._tables
         folders = [folder for folder in root.folders() if has_log(root.below(folder))]
         return {folder: self.delta(folder).version() for folder in folders}
 
@@ -259,7 +275,7 @@ class PipelineKit:
 
     def unnamed_files(self) -> set[str]:
         """Data files of ours, as folder/name, that no table's log names."""
-        root = self.lake.root
+        root = self._tables
         there = {info.path for folder in root.folders() for info in root.list(folder) if owner(info.name)}
         return there - set(self._named_files(root))
 

@@ -290,17 +290,18 @@ def of_format(kit: PipelineKit, kind: str) -> Callable[[dict[str, Any]], bytes]:
     return lambda fields: json.dumps(fields).encode()
 
 
+# Of each format without Spark: tests/ingest/worker/test_columns_hidden.py. With and without a registry, and by both engines, here.
 @pytest.mark.folder
 @pytest.mark.parametrize(
     ("kind", "engine"),
     [
         ("protobuf", "arrow"),
-        ("avro", "arrow"),
         ("json", "arrow"),
-        ("jsonschema", "arrow"),
-        ("auto", "arrow"),
         ("avro", "spark"),
-        ("json", "spark"),
+        *(
+            pytest.param(*pair, marks=pytest.mark.heavy)
+            for pair in (("avro", "arrow"), ("jsonschema", "arrow"), ("auto", "arrow"), ("json", "spark"))
+        ),
     ],
 )
 def test_what_is_hidden_is_found_nowhere_under_the_root(kit: PipelineKit, kind: str, engine: str) -> None:

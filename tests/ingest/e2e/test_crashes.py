@@ -162,36 +162,31 @@ def test_the_very_first_batch_is_brought_to_its_end(kit: PipelineKit, fail_at: C
     assert batches_in(kit, "ledger_batches") == [str(POINTS.index("after_manifest") + 1)]
 
 
-def test_a_run_with_nothing_to_do_changes_nothing(kit: PipelineKit) -> None:
+def test_a_run_with_nothing_to_do_changes_nothing_and_files_lost_after_a_manifest_are_written_again(
+    kit: PipelineKit, fail_at: Callable[..., None]
+) -> None:
     send_first(kit)
     kit.run()
     versions, ledger = kit.versions(), kit.rows("ledger_batches")
     assert kit.run().summary.batches == 0
     assert kit.versions() == versions
     assert kit.rows("ledger_batches") == ledger
-    send_second(kit)
-    kit.run()
-    assert_whole(kit, "4")
 
-
-def test_files_lost_after_the_manifest_are_written_again(
-    kit: PipelineKit, fail_at: Callable[..., None]
-) -> None:
-    send_first(kit)
-    kit.run()
     send_second(kit)
-    fail_at(f"after_manifest:{SECOND}")
+    # Behind the start of the run that had nothing to do, and its own.
+    later = "4"
+    fail_at(f"after_manifest:{later}")
     with pytest.raises(BudgetSpent, match="failpoint"):
         kit.run()
     fail_at()
-    manifest = kit.manifests.read(int(SECOND))
+    manifest = kit.manifests.read(int(later))
     assert manifest is not None
     lost = [table for table in manifest.tables if table.folder in (kit.folder_of(0), "quarantine")]
     assert len(lost) == 2
     for table in lost:
         kit.lake.root.delete(f"{table.folder}/{file.name}" for file in table.files)
     kit.run()
-    assert_whole(kit)
+    assert_whole(kit, later)
 
 
 # All files of a table lost: above; dying twice in one batch: test_the_very_first_batch_is_brought_to_its_end.

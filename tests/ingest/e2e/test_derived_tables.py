@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from tests.ingest.e2e.dying import WITHIN_OR_APART, dies
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.test_upkeep import kept_up
 
@@ -186,16 +186,18 @@ def test_tables_of_tables_are_made_in_their_order_by_sql_and_by_functions(
     assert rows(kit, "gold_busiest").to_pylist() == expected
 
 
+@WITHIN_OR_APART
 @pytest.mark.folder
-def test_it_is_killed_between_files_and_entry_and_nothing_counts_twice(kit: PipelineKit) -> None:
+def test_it_is_killed_between_files_and_entry_and_nothing_counts_twice(
+    kit: PipelineKit, fail_at: Callable[..., None], apart: bool
+) -> None:
     kit.configured(derive=[PLAYERS])
     kit.simulate(1, games=1)
     kit.run()
     table = kit.root / kit.folder_of(0).replace("silver", "gold").replace("events", "players")
     before = DeltaTable(str(table)).version()
     kit.simulate(1, games=1)
-    killed = kit.run_apart(f"amid_deriving:{before}=kill")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    dies(kit, f"amid_deriving:{before}", fail_at, apart=apart)
     assert DeltaTable(str(table)).version() == before
     kit.run()
     assert_players(kit, 0)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import os
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
+from tests.ingest.e2e.dying import dies
 from tests.ingest.e2e.landing_kit import LandingKit, lines
 
 from distributary.errors import CheckpointMismatch
@@ -127,16 +129,26 @@ def registered_and_not_read(kit: LandingKit) -> None:
         channels.end_offsets()
 
 
+def test_a_run_that_fails_anywhere_is_gone_on_with_and_nothing_is_lost_or_twice(
+    landed: LandingKit, fail_at: Callable[..., None]
+) -> None:
+    landed.land({"a.json": lines(range(10))})
+    landed.run()
+    landed.land({"b.json": lines(range(10, 20)), "c.json": b'{"n": 20, "new": 1}\n'})
+    for point in ("before_manifest", "after_manifest", "between_commits", "before_ledger"):
+        dies(landed, point, fail_at)
+    landed.land({"d.json": lines(range(21, 25))})
+    landed.run()
+    assert landed.numbers() == list(range(25))
+    landed.assert_clean()
+
+
+# A JVM each: as errors they are above, and test_crashes.py kills runs at more points.
+@pytest.mark.heavy
 @pytest.mark.parametrize(
-    "point",
-    [
-        "after_manifest",
-        # As test_crashes.py shows for Kafka, one by one.
-        *(
-            pytest.param(point, marks=pytest.mark.heavy)
-            for point in ("before_manifest", "between_commits", "before_ledger", "amid_file")
-        ),
-    ],
+    ("landed", "point"),
+    [("folder", "after_manifest"), ("folder", "amid_file"), ("s3", "between_commits")],
+    indirect=["landed"],
 )
 def test_a_run_that_dies_is_gone_on_with_and_nothing_is_lost_or_twice(landed: LandingKit, point: str) -> None:
     landed.land({"a.json": lines(range(10))})

@@ -5,14 +5,23 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Event
 
 import pytest
 from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
 from tests.ingest.e2e.test_fenced import stopped
 
-from distributary.errors import CheckpointMismatch, TableAhead, TablesOfAnotherRun
+from distributary.errors import (
+    CheckpointMismatch,
+    DistributaryError,
+    TableAhead,
+    TablesOfAnotherRun,
+)
+from distributary.ingest.checkpoint.folder import LEASE
 from distributary.ingest.checkpoint.generation import read_generation
+from distributary.producer_sim.demo.background_run import BackgroundRun
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -63,15 +72,57 @@ def test_of_two_pipelines_over_one_table_the_second_is_refused_by_name(
     kit.assert_clean()
 
 
-@pytest.mark.parametrize(
-    "point",
-    # What comes of the other two is shown without Spark in tests/ingest/handover/test_heritage.py.
-    [
-        "after_manifest",
-        pytest.param("before_manifest", marks=pytest.mark.heavy),
-        pytest.param("between_commits", marks=pytest.mark.heavy),
-    ],
-)
+@contextmanager
+def standing(
+    kit: PipelineKit, point: str, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[BackgroundRun]:
+    """A run in a thread and a session of its own that stands still there until the block ends."""
+    stands, woken = Event(), Event()
+
+    def stand(reached: str, batch_id: int) -> None:
+        if (reached, batch_id) == (point, batch) and not stands.is_set():
+            stands.set()
+            woken.wait()
+
+    monkeypatch.setattr("distributary.ingest.failpoints.reach", stand)
+    run = BackgroundRun(kit.settings, kit.spark.newSession())
+    with suppress(DistributaryError), run:
+        try:
+            assert stands.wait(PATIENCE_SECONDS), "it did not come to where it is to stand still"
+            # As where locks do not reach: on another machine.
+            shutil.rmtree(kit.checkpoint_folder / LEASE)
+            yield run
+        finally:
+            woken.set()
+        run.wait_for(2**63)
+
+
+@pytest.mark.checkpoint_folder
+def test_a_run_that_stands_still_while_its_tables_are_taken_stops_and_nothing_is_lost_or_twice(
+    kit: PipelineKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit.configured(limits={"commit_threads": 1, "batch_rows": 200})
+    kit.simulate(events=600, corrupt=0.05)
+    with standing(kit, "after_manifest", 1, monkeypatch) as zombie:
+        kit.configured(checkpoint="./checkpoints/second", start="from_tables")
+        kit.run()
+        kit.assert_clean()
+        versions = kit.versions()
+        assert kit.unnamed_files() == set()
+    with pytest.raises(
+        DistributaryError, match=r"were handed over to pipeline 'games' \(log .*checkpoints/second"
+    ):
+        zombie.outcome()
+    assert kit.versions() == versions
+    kit.simulate(events=200)
+    kit.run()
+    kit.assert_clean()
+
+
+# A process and a JVM of its own, which know nothing of the other run; what comes of each moment is shown without Spark in
+# tests/ingest/handover/test_heritage.py.
+@pytest.mark.heavy
+@pytest.mark.parametrize("point", ["after_manifest", "between_commits"])
 def test_a_run_that_lives_while_its_tables_are_taken_stops_and_nothing_is_lost_or_twice(
     kit: PipelineKit, point: str
 ) -> None:

@@ -68,7 +68,9 @@ def parked(kit: PipelineKit, fail_at: Callable[..., None]) -> PipelineKit:
     return kit
 
 
-def test_a_table_that_was_put_right_gets_all_that_waited_in_order(parked: PipelineKit) -> None:
+def test_no_more_wait_than_the_settings_let_and_a_table_that_was_put_right_gets_all_in_order(
+    parked: PipelineKit,
+) -> None:
     kit, table = parked, parked.folder_of(1)
     waiting = stuck_tables(kit.settings)
     assert [(one.batch_id, one.table) for one in waiting] == [(3, table), (7, table)]
@@ -78,6 +80,20 @@ def test_a_table_that_was_put_right_gets_all_that_waited_in_order(parked: Pipeli
     assert f"{table}: version {versions_at(kit.settings)[table].version}; 2 batches wait" in told
     found = compare(kit.lake, None, None, Beside(kit.checkpoint)).differences
     assert {"table_parked", "ledger_rows"} <= {one.kind for one in found}
+
+    kit.configured(policies={"parked_batches": 5})
+    kit.simulate(2, games=3)
+    before = kit.manifests.last_batch()
+    with pytest.raises(
+        CommitImpossible, match=rf"table {table} is parked since batch 3, .*parked_batches \(5\)"
+    ):
+        kit.run()
+    assert kit.manifests.last_batch() == before
+    kit.configured(policies={"stuck_table": "stop", "parked_batches": 1000})
+    with pytest.raises(CommitImpossible, match=f"{table} cannot take"):
+        kit.run()
+
+    kit.configured(policies={"stuck_table": "park"})
     mend(kit, table)
     outcome = kit.run()
     assert (outcome.parked, outcome.summary.failures) == ({}, 0)
@@ -142,24 +158,6 @@ def test_a_new_checkpoint_brings_in_what_waited_in_the_one_before(parked: Pipeli
     assert kit.unnamed_files() == set()
 
 
-def test_no_more_batches_are_decided_than_the_settings_let_wait(parked: PipelineKit) -> None:
-    kit, table = parked, parked.folder_of(1)
-    kit.configured(policies={"parked_batches": 5})
-    kit.simulate(2, games=3)
-    before = kit.manifests.last_batch()
-    with pytest.raises(
-        CommitImpossible, match=rf"table {table} is parked since batch 3, .*parked_batches \(5\)"
-    ):
-        kit.run()
-    assert kit.manifests.last_batch() == before
-    kit.configured(policies={"stuck_table": "stop", "parked_batches": 1000})
-    with pytest.raises(CommitImpossible, match=f"{table} cannot take"):
-        kit.run()
-    mend(kit, table)
-    kit.run()
-    kit.assert_clean()
-
-
 # What is parked and brought in is the first test's, and batch/test_parking.py's.
 @pytest.mark.heavy
 def test_files_that_go_with_a_dropped_table_are_written_again_before_they_wait(
@@ -209,7 +207,7 @@ def test_a_table_that_is_dropped_in_the_moment_of_its_commit_is_parked_within_th
     assert kit.rows(table).num_rows == waits.rows
 
 
-# Lighter: test_a_table_that_was_put_right_gets_all_that_waited_in_order brings in what waited.
+# Lighter: test_no_more_wait_than_the_settings_let_and_a_table_that_was_put_right_gets_all_in_order brings in what waited.
 @pytest.mark.heavy
 def test_columns_that_became_wider_while_a_table_was_parked_do_so_when_it_gets_what_waited(
     kit: PipelineKit, spark: SparkSession, fail_at: Callable[..., None]

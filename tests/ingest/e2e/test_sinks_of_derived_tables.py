@@ -198,7 +198,11 @@ def test_a_crash_between_topic_and_mark_sends_the_same_once_more(kit: PipelineKi
     assert one(derive(kit.settings, kit.spark)).sent == {}
 
 
-@pytest.mark.parametrize(("name", "read"), [("avro", from_avro), ("protobuf", from_protobuf)])
+# Avro's rows as they are written: tests/functions/test_writing.py.
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [pytest.param("avro", from_avro, marks=pytest.mark.heavy), ("protobuf", from_protobuf)],
+)
 def test_rows_with_a_schema_are_read_again_as_the_table_has_them(
     kit: PipelineKit, name: str, read: Any
 ) -> None:

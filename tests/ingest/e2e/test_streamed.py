@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.codecs.glue.test_codec import avro_body
 from tests.codecs.wire.test_glue import framed
+from tests.ingest.e2e.dying import WITHIN_OR_APART, dies
 from tests.ingest.e2e.stream_kit import StreamKit, streaming
 from tests.ingest.kinesis.test_aggregated import packed
 from tests.registry.glue.answers import RecordedGlue, recorded
@@ -31,10 +31,12 @@ def kit(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) ->
         yield made
 
 
-def test_records_land_once_though_shards_are_split_and_merged_and_a_run_is_killed(kit: StreamKit) -> None:
+@WITHIN_OR_APART
+def test_records_land_once_though_shards_are_split_and_merged_and_a_run_is_killed(
+    kit: StreamKit, fail_at: Callable[..., None], apart: bool
+) -> None:
     kit.put(range(20))
-    killed = kit.run_apart("after_manifest=kill")
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    dies(kit, "after_manifest", fail_at, apart=apart)
     kit.put(range(20, 30))
     kit.stream.split(0)
     kit.put(range(30, 50))

@@ -63,11 +63,10 @@ def assert_current(kit: PipelineKit, rule: dict[str, Any]) -> None:
     assert not found, "\n".join(map(str, found))
 
 
-# By the record's key is in `make test`, as is a replay of a table by a field.
-@pytest.mark.parametrize(
-    "rule",
-    [pytest.param(BY_KEY, id="by_key"), pytest.param(BY_FIELD, id="by_field", marks=pytest.mark.heavy)],
-)
+# Lighter: tests/ingest/merge/test_any_cut.py cuts the stream without Spark, test_errors_at_each_step_leave_one_row_a_key_and_no_record_counted_twice
+# has rows by a field, and test_change_capture.py by the record's key.
+@pytest.mark.heavy
+@pytest.mark.parametrize("rule", [pytest.param(BY_KEY, id="by_key"), pytest.param(BY_FIELD, id="by_field")])
 def test_each_key_has_its_newest_row_however_the_stream_is_cut(
     kit: PipelineKit, rule: dict[str, Any]
 ) -> None:

@@ -164,7 +164,7 @@ def test_a_secret_that_the_server_of_tokens_does_not_know_is_a_wrong_setting(
     connecting: Connect, quiet: None
 ) -> None:
     with answering(401) as port:
-        error = failure(connecting, port, timeout_seconds=2.0)
+        error = failure(connecting, port, timeout_seconds=1.0)
     assert isinstance(error, ConfigError | SetupError)
 
 
@@ -174,7 +174,7 @@ def test_a_secret_in_the_address_of_the_server_of_tokens_is_not_told(
 ) -> None:
     # Which Java quotes whole.
     with answering(404) as port:
-        failure(connecting, port, 2.0, address)
+        failure(connecting, port, 1.0, address)
 
 
 def test_the_secret_is_not_told_where_records_are_read_around_sparks_source(

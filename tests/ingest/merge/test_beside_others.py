@@ -174,6 +174,8 @@ def test_vectors_that_were_purged_before_anybody_synced_them_are_not_needed(
     assert own(table) == [(0, "d"), *expected()[1:]]
 
 
+# Lighter: test_a_compaction_between_look_and_commit_is_looked_at_anew has another rival, test_what_spark_marked_is_marked_here Spark's marks.
+@pytest.mark.heavy
 def test_a_merge_by_hand_between_look_and_commit_is_looked_at_anew(
     spark: SparkSession, table: Upserted, tmp_path: Path
 ) -> None:

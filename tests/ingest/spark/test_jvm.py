@@ -47,6 +47,8 @@ def the_jvm_of(process: int) -> psutil.Process:
     return found
 
 
+# A JVM of its own; lighter: test_whatever_a_dead_jvm_makes_fail_is_told_alike says the sentence of every question.
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_a_jvm_that_dies_while_kafka_is_asked_ends_the_command_with_a_sentence(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:

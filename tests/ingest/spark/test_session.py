@@ -103,18 +103,30 @@ def test_a_remote_session_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         spark_session("remote")
 
 
+# A process of Spark's that has just ended has no command line any more.
 QUIET = """\
+import psutil
 from distributary.ingest.spark.session import spark_session
-session = spark_session("x")
+session = spark_session("x", conf={"spark.hadoop.fs.s3a.secret.key": "planted"})
 print(session.sparkContext.master, session.sparkContext.uiWebUrl, session.conf.get("spark.sql.session.timeZone"))
+shown = []
+for process in psutil.Process().children(recursive=True):
+    try:
+        shown.append(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        continue
+print(len(shown) > 0, "planted" in str(shown), session.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key"))
 session.range(1).write.format("delta").save("table")
 session.stop()
 """
 
 
-def test_a_session_is_quiet_and_leaves_nothing_where_it_was_started(tmp_path: Path) -> None:
+# All of one start: each would take a JVM of its own.
+def test_a_session_is_quiet_leaves_nothing_where_it_was_started_and_tells_no_list_of_processes_a_secret(
+    tmp_path: Path,
+) -> None:
     answer = python(QUIET, tmp_path)
-    assert answer.stdout == "local[*,4] None UTC\n", answer
+    assert answer.stdout == "local[*,4] None UTC\nTrue False planted\n", answer
     # The JVM's own notice about Spark's use of its vector module cannot be turned off.
     noise = [line for line in answer.stderr.splitlines() if "incubator modules" not in line]
     assert noise == []
@@ -188,24 +200,3 @@ def test_a_standalone_cluster_gets_the_jars_from_the_driver(cluster: str, tmp_pa
     answer = run([sys.executable, str(program), cluster], tmp_path)
     assert answer.stdout == f"{cluster}\n", answer
     assert DeltaTable(tmp_path / "table").to_pyarrow_table().num_rows == 4
-
-
-# A process of Spark's that has just ended has no command line any more.
-SECRETIVE = """\
-import psutil
-from distributary.ingest.spark.session import spark_session
-session = spark_session("x", "local[1]", {"spark.hadoop.fs.s3a.secret.key": "planted"})
-shown = []
-for process in psutil.Process().children(recursive=True):
-    try:
-        shown.append(process.cmdline())
-    except (psutil.NoSuchProcess, psutil.ZombieProcess):
-        continue
-print(len(shown) > 0, "planted" in str(shown), session.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key"))
-session.stop()
-"""
-
-
-def test_a_secret_among_the_settings_reaches_spark_and_no_list_of_processes(tmp_path: Path) -> None:
-    answer = python(SECRETIVE, tmp_path)
-    assert answer.stdout == "True False planted\n", answer

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -118,11 +119,30 @@ def put(root: Files, number: int, ended: datetime, **more: Any) -> None:
     append(root, BATCHES_TABLE, [row(number, ended, **more)], ledger.BATCHES_SCHEMA)
 
 
-@pytest.fixture
-def lake(root: Files) -> Files:
+def put_all(root: Files) -> Files:
     for number, days in enumerate(DAYS):
         put(root, number, NOW - timedelta(days=days, minutes=60 - number))
     return root
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The batches, in a folder of which each test has a copy: to write them takes far longer."""
+    folder = tmp_path_factory.mktemp("made")
+    put_all(files_at(folder))
+    return folder
+
+
+@pytest.fixture
+def lake(root: Files, made: Path) -> Files:
+    if root.remote:
+        return put_all(root)
+    shutil.copytree(made, root.url)
+    return root
+
+
+# What comes of a commit that fails, or meets another one, is tried in a store, too; for what is decided before it matters nothing where it is.
+IN_A_FOLDER = pytest.mark.parametrize("root", ["posix"], indirect=True)
 
 
 def batches(root: Files) -> list[tuple[int, int]]:
@@ -193,6 +213,7 @@ def deleted_by_hand(root: Files, numbers: list[int]) -> None:
     opened(root.below(QUARANTINE_TABLE)).delete(f"batch_id IN ({', '.join(map(str, numbers))})")
 
 
+@IN_A_FOLDER
 def test_what_was_brought_back_is_not_taken_for_what_waited_once_nothing_tells_of_it(lake: Files) -> None:
     """What bronze has of it goes to quarantine where it is refused by now: of what waited there that would be once too often."""
     brought_back(lake, [0])
@@ -227,6 +248,7 @@ def dying(step: Callable[..., None]) -> Callable[..., None]:
     return dies
 
 
+@IN_A_FOLDER
 def test_what_tells_of_records_that_replays_had_refused_goes_with_those(lake: Files) -> None:
     replay = "b" * 32
     brought_back(lake, [0], generation=replay)
@@ -254,6 +276,7 @@ def test_what_is_old_goes_and_all_adds_up(lake: Files) -> None:
     assert newest(lake.below(BATCHES_TABLE)) == version
 
 
+@IN_A_FOLDER
 def test_the_newest_batches_of_a_generation_stay_whatever_their_age(lake: Files) -> None:
     years = NOW_MS + 3000 * 86_400_000
     keep_record(lake, mine(), MONTH, years)
@@ -262,6 +285,7 @@ def test_the_newest_batches_of_a_generation_stay_whatever_their_age(lake: Files)
     assert_whole(lake)
 
 
+@IN_A_FOLDER
 def test_a_row_that_is_gone_from_quarantine_too_early_is_missed(lake: Files) -> None:
     keep_record(lake, mine(), MONTH, NOW_MS)
     opened(lake.below(QUARANTINE_TABLE)).delete("batch_id = 4")
@@ -313,6 +337,7 @@ def amid(monkeypatch: pytest.MonkeyPatch, rival: Callable[[], object]) -> None:
     monkeypatch.setattr(record, "write_deltalake", late)
 
 
+@IN_A_FOLDER
 def test_what_is_not_settled_stays_and_of_a_log_that_cannot_be_reached_all(lake: Files) -> None:
     mark = generation_mark(GENERATION)
     done = keep_record(lake, mine(Undecided(unreached={mark: "its log is away"})), MONTH, NOW_MS)
@@ -325,12 +350,14 @@ def test_what_is_not_settled_stays_and_of_a_log_that_cannot_be_reached_all(lake:
     assert_whole(lake)
 
 
+@IN_A_FOLDER
 def test_the_record_of_a_pipeline_with_a_parked_table_stays(lake: Files) -> None:
     done = keep_record(lake, mine(Undecided(parked={"golf": 2})), MONTH, NOW_MS)
     assert done.left == ("the record stays as it is while batches wait for golf",)
     assert len(batches(lake)) == 8
 
 
+@IN_A_FOLDER
 def test_records_of_other_pipelines_and_of_other_generations_are_their_own(lake: Files) -> None:
     old = NOW - timedelta(days=60)
     for number in range(8, 12):
@@ -346,6 +373,7 @@ def test_records_of_other_pipelines_and_of_other_generations_are_their_own(lake:
     assert quarantined(lake)[-4:] == [8, 9, 10, 11]
 
 
+@IN_A_FOLDER
 def test_a_ledger_of_an_earlier_version_waits_for_its_columns(root: Files) -> None:
     fields = [one for one in ledger.BATCHES_SCHEMA if one.name not in ("first_batch_id", "rows_purged")]
     for number in range(4):
@@ -355,12 +383,14 @@ def test_a_ledger_of_an_earlier_version_waits_for_its_columns(root: Files) -> No
     assert why.endswith("ledger_batches gets columns for it with the next batch")
 
 
+@IN_A_FOLDER
 def test_a_batch_that_is_told_twice_stays_to_be_seen(lake: Files) -> None:
     append(lake, BATCHES_TABLE, [row(0, NOW - timedelta(days=50))], ledger.BATCHES_SCHEMA)
     (why,) = keep_record(lake, mine(), MONTH, NOW_MS).left
     assert "twice" in why
 
 
+@IN_A_FOLDER
 def test_columns_that_others_added_to_the_ledger_stay(lake: Files) -> None:
     more = pa.schema([*ledger.BATCHES_SCHEMA, pa.field("note", pa.string())])
     append(lake, BATCHES_TABLE, [{**row(8, NOW), "note": "mine"}], more)
@@ -368,6 +398,7 @@ def test_columns_that_others_added_to_the_ledger_stay(lake: Files) -> None:
     assert read(lake, BATCHES_TABLE)[-1]["note"] == "mine"
 
 
+@IN_A_FOLDER
 def test_without_ages_nothing_goes(lake: Files) -> None:
     assert keep_record(lake, mine(), Keep(), NOW_MS).is_nothing
     assert keep_record(lake, mine(), Keep(quarantine_days=30), NOW_MS) == RecordUpkeep(quarantined=4)
@@ -379,6 +410,7 @@ def test_there_may_be_no_ledger_yet(tmp_path: Path) -> None:
     assert keep_record(files_at(tmp_path), mine(), MONTH, NOW_MS).is_nothing
 
 
+@IN_A_FOLDER
 def test_what_a_day_stands_for_counts_as_done(lake: Files) -> None:
     """A table whose newest commit is of a batch that the ledger tells of only by its day is not half a batch."""
     keep_record(lake, mine(), MONTH, NOW_MS)
@@ -386,6 +418,7 @@ def test_what_a_day_stands_for_counts_as_done(lake: Files) -> None:
     assert untold(lake, [], newest_batches) == ["go"]
 
 
+@IN_A_FOLDER
 def test_what_replays_refused_goes_from_quarantine_once_they_are_old(lake: Files) -> None:
     """No batch of the ledger tells of it: it came with records that were kept, and were decoded again."""
     now = datetime.now(timezone.utc)
