@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from distributary.errors import CheckpointMismatch, NewerFormat
@@ -144,7 +144,11 @@ def as_read_now(so_far: Standing, generation: Generation, channels: Channels, so
     begin = partial(added_offsets, source.starting_offsets, channels)
     if so_far.ends.keys() != set(channels.names()):
         so_far = _with_topics(so_far, generation, channels, begin)
-    return with_partitions(so_far, generation.as_of(so_far).world.topics, source.partitions, begin)
+    chosen = source.partitions
+    # Of those that nobody named so far it is not known that they came since.
+    wanted = channels.partitions() if so_far.assigned and not chosen else chosen
+    found = with_partitions(so_far, generation.as_of(so_far).world.topics, wanted, begin)
+    return found if found.assigned == bool(chosen) else replace(found, assigned=bool(chosen))
 
 
 def _with_topics(

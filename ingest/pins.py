@@ -5,8 +5,10 @@ Workers decide nothing that is not here: the same batch with the same pins gives
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import pickle
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from distributary.codecs.base import INFERRED, CodecName, RecordPath
 from distributary.ingest.columns.layout import Layout
@@ -259,6 +261,31 @@ class Pins:
     keys: PinnedKeys | None
     placed: Stretches
     turn: Turn
+
+
+class HandedOut(Protocol):
+    """Bytes that Spark hands out to workers by itself."""
+
+    @property
+    def value(self) -> bytes:
+        """The bytes, in a worker."""
+        ...
+
+
+class SentPins:
+    """Pins on their way to workers, in the place of which these find what was pickled."""
+
+    def __init__(self, pickled: bytes | HandedOut) -> None:
+        self._pickled = pickled
+
+    def __reduce__(self) -> tuple[Callable[[bytes | HandedOut], Pins], tuple[bytes | HandedOut]]:
+        return _arrived, (self._pickled,)
+
+
+def _arrived(pickled: bytes | HandedOut) -> Pins:
+    # The driver made it.
+    pins: Pins = pickle.loads(pickled if isinstance(pickled, bytes) else pickled.value)  # noqa: S301
+    return pins
 
 
 def for_workers(pins: Pins) -> Pins:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from errno import EINVAL, EIO, EPERM
+from errno import EINVAL, EIO, EMFILE, ENOLCK, EPERM
 from pathlib import Path
 from threading import Barrier, Event
 
@@ -15,7 +16,7 @@ import pytest
 
 from distributary import files
 from distributary.errors import SetupError
-from distributary.files import NotSafe, make_folder, replace, sweep, write_once
+from distributary.files import NotSafe, make_folder, replace, sweep, temporary_folder, write_once
 from distributary.ingest.storage.posix import PosixFiles
 
 
@@ -228,3 +229,38 @@ def test_a_file_whose_name_the_disk_did_not_take_is_not_told_to_be_safe(
         patch.setattr(files, "sync_folder", refused)
         PosixFiles(tmp_path).put_new("entry", b"one")
     assert PosixFiles(tmp_path).put_new("entry", b"one")
+
+
+def test_a_temporary_folder_is_had_once_where_a_file_system_has_no_locks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As some of those that many machines share."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    asked: list[int] = []
+
+    def flock(handle: int, how: int) -> None:
+        asked.append(how)
+        assert len(asked) < 10, "it is asked for over and over"
+        raise OSError(ENOLCK, os.strerror(ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", flock)
+    with temporary_folder("distributary-one-") as one, temporary_folder("distributary-one-") as other:
+        assert {*tmp_path.iterdir()} == {one, other}
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_a_temporary_folder_that_cannot_be_opened_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    opened: list[object] = []
+
+    def none_left(*asked: object) -> int:
+        opened.append(asked)
+        assert len(opened) < 10, "it is opened over and over"
+        raise OSError(EMFILE, os.strerror(EMFILE))
+
+    monkeypatch.setattr(os, "open", none_left)
+    with pytest.raises(OSError, match=os.strerror(EMFILE)), temporary_folder("distributary-one-"):
+        raise AssertionError("nobody is let in")
+    assert [*tmp_path.iterdir()] == []

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from typing import cast
 
+from py4j.protocol import Py4JError
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import PipelineError
@@ -25,7 +29,15 @@ from distributary.ingest.kafka.portions import (
     unbounded,
 )
 from distributary.ingest.kafka.records import worker_columns
-from distributary.ingest.pins import CONSTRAINT, Coordinates, PinnedTable, Pins, Verdict, for_workers
+from distributary.ingest.pins import (
+    CONSTRAINT,
+    Coordinates,
+    PinnedTable,
+    Pins,
+    SentPins,
+    Verdict,
+    for_workers,
+)
 from distributary.ingest.spark.error_classes import worker_died
 from distributary.ingest.storage import contract as storage
 from distributary.ingest.tables.change import PlannedChange
@@ -113,7 +125,8 @@ class Workers:
         largest = self.portions.largest(records.sparkSession)
         if largest is None:
             return None
-        small = self.columns(large_kept_back(records, largest), pins)
+        whole = pins.rules.tables.beside.every_header
+        small = self.columns(large_kept_back(records, largest, whole_headers=whole), pins)
         report = unbounded(records.sparkSession, self.arrow_rows, lambda: self.run(small, pins))
         if report.large:
             self.portions.met_large()
@@ -125,23 +138,49 @@ class Workers:
 
     def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
         """One Spark job over records, as many tasks as there are slots: each writes few, large files."""
-        records, pins = todo.coalesce(self.slots), for_workers(pins)
-        by_spark = pins.rules.decoding.engine == "spark"
-        if by_spark:
-            records = spark_decoded(records, pins)
-        if self.ships(pins):
-            shipped = records.mapInArrow(demultiplex(pins, ships=True), SHIPPED_DDL)
-            frame = shipped.repartition(self.slots, "folder").mapInArrow(gather(pins), REPORT_DDL)
-        else:
-            frame = records.mapInArrow(demultiplex(pins), REPORT_DDL)
-        session = todo.sparkSession
-        rows = of_any_columns(session, self.arrow_rows, frame.collect) if by_spark else frame.collect()
+        pins, session = for_workers(pins), todo.sparkSession
+        with sent(session, pins) as given:
+            frame = self._job(todo.coalesce(self.slots), pins, given)
+            by_spark = pins.rules.decoding.engine == "spark"
+            rows = of_any_columns(session, self.arrow_rows, frame.collect) if by_spark else frame.collect()
         report = total(bytes(row.report) for row in rows)
         self.spread.note(report)
         # Whoever lost against a copy of himself is asked for no report.
         speculates = session.conf.get("spark.speculation", "false") == "true"
         report.retried = report.retried or speculates
         return report
+
+    def _job(self, records: DataFrame, pins: Pins, given: Pins) -> DataFrame:
+        """The reports of tasks that are given pins as `given`."""
+        if pins.rules.decoding.engine == "spark":
+            records = spark_decoded(records, pins, given)
+        if not self.ships(pins):
+            return records.mapInArrow(demultiplex(given), REPORT_DDL)
+        shipped = records.mapInArrow(demultiplex(given, ships=True), SHIPPED_DDL)
+        return shipped.repartition(self.slots, "folder").mapInArrow(gather(given), REPORT_DDL)
+
+
+# From twice as many on Spark puts what tasks are given into a file by itself, and leaves that there for as long as its session lives.
+_INLINE_BYTES = 2**19
+
+
+@contextmanager
+def sent(session: SparkSession, pins: Pins) -> Iterator[Pins]:
+    """The pins as tasks of jobs within the block are given them: large ones are handed out once, and taken back behind it.
+
+    Schemas are megabytes, and each pass of each batch would leave a copy of them on the driver's disk.
+    """
+    pickled: bytes = CloudPickleSerializer().dumps(pins)  # type: ignore[no-untyped-call]
+    if len(pickled) <= _INLINE_BYTES:
+        yield cast("Pins", SentPins(pickled))
+        return
+    handed_out = session.sparkContext.broadcast(pickled)
+    try:
+        yield cast("Pins", SentPins(handed_out))
+    finally:
+        # Where the JVM is gone, that is what the error on its way says.
+        with suppress(Py4JError, OSError):
+            handed_out.destroy()
 
 
 @dataclass(frozen=True, slots=True)

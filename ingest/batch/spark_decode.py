@@ -41,15 +41,15 @@ def check_decoders(codec: Codec, records: Iterable[PinnedRecord]) -> None:
         codec.reader(pinned.schema, pinned.key[1]).column(sql.lit(b""))
 
 
-def spark_decoded(records: DataFrame, pins: Pins) -> DataFrame:
+def spark_decoded(records: DataFrame, pins: Pins, sent: Pins | None = None) -> DataFrame:
     """Records with a struct for each pinned record type that has columns, and the value of the route's expression, if any.
 
-    Raises DecoderUnavailable.
+    `sent` are the pins as workers are to be given them. Raises DecoderUnavailable.
     """
     codec = codec_of(pins)
     readers = [codec.reader(pinned.schema, pinned.key[1]) for pinned in pins.schemas.records]
     schema = from_arrow_schema(framed_schema(readers), prefer_timestamp_ntz=True)
-    frame = records.mapInArrow(framing(pins), schema)
+    frame = records.mapInArrow(framing(sent or pins), schema)
     frame = frame.select(*RAW, RECORD, DEADLY, UNKNOWN, *_structs(readers))
     wanted = pins.rules.route.expression
     if wanted is not None:

@@ -112,7 +112,7 @@ def _stretches(rows: Iterable[pa.Table], cuts: Places) -> Iterator[pa.Table]:
     if not len(cuts):
         yield from _portions(rows)
         return
-    with temporary_files("distributary-rows-") as waiting:
+    with temporary_files("distributary-waiting-rows-") as waiting:
         streams: dict[int, tuple[Any, Upload]] = {}
         for some in rows:
             _put(some, cuts, waiting, streams)

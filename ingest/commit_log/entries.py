@@ -57,6 +57,7 @@ class Standing:
     left       the same of topics that this reading read and does not read now, for whoever reads them again
     parked     per folder of a table that could not take a batch's files: that batch and those since, whose files wait for it
     topics     once any topic or partition came or went while the log lives: those read since, and the UUID of each; until then they are its generation's
+    assigned   whether only those partitions are read that the settings name: of others that there are nothing is known
     """
 
     settled: int = NONE
@@ -66,6 +67,7 @@ class Standing:
     left: Positions = field(default_factory=dict)
     parked: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
+    assigned: bool = False
 
     @property
     def oldest_parked(self) -> int | None:

@@ -126,6 +126,7 @@ def _standing_to_json(standing: Standing) -> dict[str, Any]:
         "left": positions_to_json(standing.left),
         **({"parked": parked} if parked else {}),
         **({"topics": dict(standing.topics)} if standing.topics else {}),
+        **({"assigned": True} if standing.assigned else {}),
     }
 
 
@@ -140,6 +141,7 @@ def _standing_from_json(value: Mapping[str, Any]) -> Standing:
         left=positions_from_json(value.get("left", {})),
         parked=_parked_from_json(value.get("parked", {})),
         topics={str(name): str(uuid) for name, uuid in value.get("topics", {}).items()},
+        assigned=bool(value.get("assigned", False)),
     )
 
 

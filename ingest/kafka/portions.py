@@ -38,6 +38,9 @@ _BOUNDED_BATCHES = 100
 # Where fewer bytes are too many, nearly every batch would be read twice.
 _LEAST_BYTES = 256
 
+# What a header takes beside its name and its value, in whose place there may be nothing.
+_HEADER_BYTES = 16
+
 
 @dataclass
 class Portions:
@@ -92,16 +95,17 @@ def _with(session: SparkSession, wanted: dict[str, int], job: Callable[[], T]) -
             session.conf.set(name, str(was))
 
 
-def large_kept_back(records: DataFrame, most_bytes: int) -> DataFrame:
+def large_kept_back(records: DataFrame, most_bytes: int, *, whole_headers: bool = False) -> DataFrame:
     """Records of Spark's Kafka source; of those with more bytes nothing is left, and their partition is none.
 
     A quarter of the bytes is for headers, the rest for key and value: each is worked out where it is needed, which costs less than one size for all.
+    With `whole_headers` workers are handed all headers with their names, which may be as long as values, and not some values.
     """
     of_headers = most_bytes // 4
     small = _bytes("key") + _bytes("value") <= most_bytes - of_headers
     kept = {"key": sql.when(small, sql.col("key")), "value": sql.when(small, sql.col("value"))}
     if "headers" in records.columns:
-        few = sql.col("headers").isNull() | (_bytes_of_headers() <= of_headers)
+        few = sql.col("headers").isNull() | (_bytes_of_headers(whole=whole_headers) <= of_headers)
         kept["headers"] = sql.when(few, sql.col("headers"))
         small = small & few
     kept["partition"] = sql.when(small, sql.col("partition")).otherwise(_KEPT_BACK)
@@ -117,8 +121,10 @@ def _bytes(name: str) -> Column:
     return sql.coalesce(sql.length(sql.col(name)), sql.lit(0))
 
 
-def _bytes_of_headers() -> Column:
-    values = sql.transform(
-        sql.col("headers"), lambda header: sql.coalesce(sql.length(header["value"]), sql.lit(0))
-    )
-    return sql.aggregate(values, sql.lit(0), lambda so_far, length: so_far + length)
+def _bytes_of_headers(*, whole: bool) -> Column:
+    def bytes_of(header: Column) -> Column:
+        value = sql.coalesce(sql.length(header["value"]), sql.lit(0))
+        return value + sql.octet_length(header["key"]) + sql.lit(_HEADER_BYTES) if whole else value
+
+    sizes = sql.transform(sql.col("headers"), bytes_of)
+    return sql.aggregate(sizes, sql.lit(0), lambda so_far, length: so_far + length)

@@ -49,7 +49,7 @@ class Source(Group):
     until: Ends = None
     """Where the reading ends, and the run with it: a point in time with its zone, before the first record of each partition that was written then or later; or offsets, as `{game-events: {"0": 2000}}`, before these. What is not there yet is not waited for: a partition without such a record, or that is left out, is read up to where it ends now."""
     partitions: Assigned = Field(default_factory=dict)
-    """Which partitions are read of each topic, as `{game-events: [0, 1]}`, where others are another pipeline's; all, unless given. It names every topic of `topics`, none of which is a pattern then. A partition that is added while a checkpoint lives begins as `starting_offsets` says."""
+    """Which partitions are read of each topic, as `{game-events: [0, 1]}`, where others are another pipeline's; all, unless given. It names every topic of `topics`, none of which is a pattern then. A partition that is added while a checkpoint lives begins as `starting_offsets` says, as do those that nobody named where this is taken out of the settings again."""
     on_data_loss: Literal["stop", "record"] = "stop"
     """What becomes of records that Kafka has no more before they were read, as by the topic's retention: `stop` ends the run, which names them; `record` goes on with the first ones that are there, and tells of those that are lost in the ledger and at the run's end."""
     delta: DeltaTables | None = None

@@ -1,16 +1,19 @@
-"""The Java on this machine: where it is, and whether Spark and the local stack can run on it."""
+"""The Java on this machine: where it is, whether Spark and the local stack can run on it, and where Spark's puts things away."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from distributary.errors import SetupError
+from distributary.files import TemporaryFolder
 from distributary.ingest.spark.supported import SparkLine
 
 # The registry and the broker run on both.
@@ -75,3 +78,11 @@ def _major(path: Path) -> int:
     if match is None:
         raise SetupError(f"{path} does not say its version: {REMEDY}")
     return int(match[1])
+
+
+@cache
+def temporary_folder() -> Path:
+    """A folder for what the one JVM of this process puts away; it goes with the process, or with the next one that makes its own."""
+    folder = TemporaryFolder("distributary-spark-")
+    atexit.register(folder.close)
+    return folder.path

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from distributary.errors import SetupError
 from distributary.ingest.interruptible import answer_to
 from distributary.ingest.spark.artifacts import spark_jars
-from distributary.ingest.spark.class_archive import starting_from_archive
+from distributary.ingest.spark.class_archive import JAVA_OPTIONS, is_parted, starting_from_archive
 from distributary.ingest.spark.configuration import (
     REDACTED,
     laid_over,
@@ -28,7 +28,7 @@ from distributary.ingest.spark.configuration import (
     settings,
 )
 from distributary.ingest.spark.delta import SUBMIT_WITH
-from distributary.ingest.spark.java import find_java
+from distributary.ingest.spark.java import find_java, temporary_folder
 from distributary.ingest.spark.jvm import is_on_class_path, require_jvm
 from distributary.ingest.spark.versions import check_running, installed_spark
 
@@ -98,8 +98,19 @@ def _launched(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSe
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Workers get this interpreter and so this environment, not whatever `python3` is first on PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    ours = laid_over(laid_over(settings(chosen, spark_jars()), starting_from_archive(java)), conf)
+    ours = laid_over(settings(chosen, spark_jars()), starting_from_archive(java))
+    ours = laid_over(laid_over(ours, _temporary_files()), conf)
     return _made({"spark.app.name": name}, ours | {"spark.master": chosen})
+
+
+def _temporary_files() -> dict[str, str]:
+    """The setting by which the JVM has a folder for what it puts away: rows that are shuffled, pickled functions, copies of jars.
+
+    It takes them along when it ends by itself; one that is killed leaves them, and shuffled rows for everybody on the machine to read.
+    """
+    folder = temporary_folder()
+    # Java's own is used where an option cannot name it.
+    return {} if is_parted(folder) else {JAVA_OPTIONS: f"-Djava.io.tmpdir={folder}"}
 
 
 def _made(identity: Mapping[str, str], settings: Mapping[str, str]) -> SparkSession:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import atexit
-import os
 import ssl
-import tempfile
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 import certifi
 
 from distributary.errors import ConfigError
+from distributary.files import TemporaryFolder
 
 # By the path that the settings name. What came from another machine stands for a file that this one need not have.
 _held: dict[str, bytes] = {}
@@ -44,15 +42,8 @@ def beside_the_systems(ca_file: str) -> str:
     """
     given = authorities_of(ca_file)
     systems = Path(ssl.get_default_verify_paths().cafile or certifi.where()).read_bytes()
-    handle, path = tempfile.mkstemp(prefix="distributary-authorities-", suffix=".pem")
-    with os.fdopen(handle, "wb") as file:
-        file.write(systems + b"\n" + given)
-    atexit.register(_removed, path, os.getpid())
-    return path
-
-
-def _removed(path: str, made_by: int) -> None:
-    # A forked child ends with what its parent has registered.
-    if os.getpid() == made_by:
-        with suppress(OSError):
-            os.unlink(path)
+    folder = TemporaryFolder("distributary-authorities-")
+    atexit.register(folder.close)
+    path = folder.path / "authorities.pem"
+    path.write_bytes(systems + b"\n" + given)
+    return str(path)

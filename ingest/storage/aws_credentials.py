@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
+from http import HTTPStatus
 from typing import Any
 
 from distributary.errors import ConfigError
 
 try:
     import boto3
-    from botocore.exceptions import BotoCoreError, ClientError
+    from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, SSLError
+    from botocore.exceptions import ConnectionError as NoConnection
 except ImportError:
     boto3 = None
 
@@ -38,6 +40,8 @@ class AwsCredentials:
             )
         self._static, self._profile = static, profile
         self._role, self._session_name = role, session_name
+        self.away = False
+        """Whether nobody answered when keys were asked for last: they may be had without anything being mended here."""
         self._last: dict[str, Any] | None = None
         self._again = datetime.min.replace(tzinfo=timezone.utc)
         try:
@@ -46,16 +50,18 @@ class AwsCredentials:
             raise ConfigError(f"storage.s3.login: {error}") from None
 
     def __call__(self) -> dict[str, Any]:
-        """Keys that are good now, those of before where they are good for a while. Raises PermissionError where there are none.
+        """Keys that are good now, those of before where they are good for a while.
 
-        Those that are still good do while nobody gives new ones: who gives them may be away for a moment.
+        Those that are still good do while nobody gives new ones: who gives them may be away for a moment. Raises PermissionError where there
+        are none, and ConnectionError where nobody answers.
         """
         now, last = datetime.now(timezone.utc), self._last
         if last is not None and (now < self._again or last["expires_at"] - now >= _BELIEVED):
             return last
         try:
-            self._last = self._asked()
-        except PermissionError:
+            self._last, self.away = self._asked(), False
+        except (PermissionError, ConnectionError) as error:
+            self.away = isinstance(error, ConnectionError)
             if last is None or last["expires_at"] <= now:
                 raise
             self._again = min(now + _ASK_AGAIN, last["expires_at"])
@@ -69,7 +75,8 @@ class AwsCredentials:
                 self._session = boto3.Session(profile_name=self._profile, **self._static)
             return self._of_session() if self._role is None else self._of_role(self._role)
         except (BotoCoreError, ClientError) as error:
-            raise PermissionError(f"storage.s3.login: AWS gives no keys: {error}") from None
+            kind = ConnectionError if _is_outage(error) else PermissionError
+            raise kind(f"storage.s3.login: AWS gives no keys: {error}") from None
 
     def _of_session(self) -> dict[str, Any]:
         found = self._session.get_credentials()
@@ -86,6 +93,14 @@ class AwsCredentials:
         return _credential(
             keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], keys["Expiration"]
         )
+
+
+def _is_outage(error: Exception) -> bool:
+    """Whether whoever gives keys did not answer, or not for now."""
+    if isinstance(error, ClientError):
+        status: int = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS
+    return isinstance(error, (NoConnection, HTTPClientError)) and not isinstance(error, SSLError)
 
 
 def _renews_itself(keys: Any) -> bool:

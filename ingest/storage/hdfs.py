@@ -7,17 +7,21 @@ https://hadoop.apache.org/docs/current/hadoop-project-dist/hadoop-common/filesys
 from __future__ import annotations
 
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import TimeoutError as NotInTime
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from math import inf
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
-from typing_extensions import Buffer
+from typing_extensions import Buffer, Self
 
 from distributary.files import is_temporary, temporary_name
+from distributary.ingest.interruptible import answer_to
 from distributary.ingest.storage.clients import InStore
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.lost_answers import put_or_compare
@@ -31,8 +35,11 @@ class HdfsFiles(InStore[Client]):
 
     @staticmethod
     def connected(place: Place, given: StorageOptions) -> Client:
-        """A new client for a name node."""
-        return Client(f"hdfs://{place.authority}", dict(given.hdfs))
+        """A new client for a name node, whose calls end."""
+        told = given.hdfs.get(_TIMEOUT, "")
+        seconds = int(told) / 1000 if told.isdecimal() else _PATIENCE_SECONDS
+        client = Client(f"hdfs://{place.authority}", dict(given.hdfs))
+        return cast("Client", _ClientInTime(client, seconds))
 
     def read(self, path: str) -> bytes:
         """The file's content."""
@@ -175,6 +182,64 @@ class HdfsFiles(InStore[Client]):
         except (OSError, RuntimeError) as error:
             kind, said = _answered(error)
             raise kind(f"{where}: {said}") from None
+
+
+# Hadoop's own name for how long an answer is waited for, in milliseconds, and its default. This client takes it for data nodes alone.
+_TIMEOUT, _PATIENCE_SECONDS = "dfs.client.socket-timeout", 60.0
+
+# A call about a file's content may bring much of it.
+_CONTENT_TIMES = 10
+
+_ENTRIES_AT_ONCE = 1000
+
+T = TypeVar("T")
+
+
+class _InTime:
+    """An object of the client, each call of which ends: a name node that hangs takes connections and says nothing."""
+
+    def __init__(self, asked: Any, seconds: float) -> None:
+        self._asked, self._seconds = asked, seconds
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._asked, name)
+        return lambda *given, **named: self._answer(lambda: method(*given, **named))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        # What an error left is deleted as it is.
+        if kind is None:
+            self._answer(self._asked.close)
+
+    def _answer(self, ask: Callable[[], T]) -> T:
+        try:
+            return answer_to(ask, threading.Event(), self._seconds)
+        except NotInTime:
+            raise OSError(f"timed out, as no answer came within {self._seconds:g} seconds") from None
+
+
+class _ClientInTime(_InTime):
+    """The client itself."""
+
+    def read(self, path: str) -> _InTime:
+        """A file to read."""
+        return self._file(lambda: self._asked.read(path))
+
+    def create(self, path: str, options: WriteOptions) -> _InTime:
+        """A file to write."""
+        return self._file(lambda: self._asked.create(path, options))
+
+    def list_status(self, path: str) -> list[FileStatus]:
+        """What is in a folder."""
+        told, found = self._asked.list_status(path), list[FileStatus]()
+        while some := self._answer(lambda: [*islice(told, _ENTRIES_AT_ONCE)]):
+            found += some
+        return found
+
+    def _file(self, opened: Callable[[], Any]) -> _InTime:
+        return _InTime(self._answer(opened), self._seconds * _CONTENT_TIMES)
 
 
 # How the client quotes what a name node answered: an exception of Java's, its words, and behind them the calls that led to it.

@@ -33,7 +33,7 @@ from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.lost_answers import put_or_compare
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Kind, Place, checked_path
-from distributary.ingest.storage.stream import Parts, Upload
+from distributary.ingest.storage.stream import Parts, Upload, plain
 from distributary.values import without_logins
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class ObjectFiles(InStore["ObjectStore"]):
 
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         """Put a file here, in the place of what may be there."""
-        content = _plain(data)
+        content = plain(data)
         count(_requests(len(content)))
         try:
             with self._told(path):
@@ -105,7 +105,7 @@ class ObjectFiles(InStore["ObjectStore"]):
 
     def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
         """Whether the file that is here now is this one; a store is always durable."""
-        content = _plain(data)
+        content = plain(data)
 
         def create() -> None:
             count()
@@ -261,7 +261,10 @@ class ObjectFiles(InStore["ObjectStore"]):
         except AlreadyExistsError:
             raise FileExistsError(f"{where} is there already") from None
         except (PermissionDeniedError, UnauthenticatedError, PermissionError) as error:
-            raise PermissionError(f"{where}: {self._sentence(error)}") from None
+            away = isinstance(error, UnauthenticatedError) and self._given.keys_are_away(self._place)
+            raise (ConnectionError if away else PermissionError)(
+                f"{where}: {self._sentence(error)}"
+            ) from None
         # A stream tells by Python's own what all else tells by obstore's.
         except (BaseError, OSError) as error:
             kind = UnreadableName if is_of_a_name(error) else PermissionError if is_denied(error) else OSError
@@ -383,11 +386,6 @@ def _is_in(above: str, one: ObjectMeta) -> bool:
     """Whether an object is right in a folder. Some stores keep a mark for one: of no size, ending in a slash or with its name."""
     start = _start(above)
     return one["path"].startswith(start) and "/" not in one["path"][len(start) :]
-
-
-def _plain(data: Buffer) -> memoryview | bytes:
-    # obstore takes one dimension of bytes alone, and no buffer of Arrow's as it is.
-    return data if isinstance(data, bytes) else memoryview(data).cast("B")
 
 
 def _info(path: str, meta: ObjectMeta) -> Info:

@@ -201,6 +201,11 @@ class StorageOptions(Group):
             found["AWS_ROLE_ARN"], found["AWS_ROLE_SESSION_NAME"] = login.role_arn, login.role_session_name
         return {name: value for name, value in found.items() if value is not None}
 
+    def keys_are_away(self, place: Place) -> bool:
+        """Whether keys for a place have to be asked for, and nobody answered when that was done last."""
+        credentials = self.s3.login.credentials() if place.kind == "s3" else None
+        return credentials is not None and credentials.away
+
     def masked(self, text: str) -> str:
         """The text with every secret of these options blotted out."""
         login, azure = self.s3.login, self.azure

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -342,7 +341,7 @@ def _info(path: str, status: os.stat_result) -> Info:
 
 
 @contextmanager
-def temporary_files(prefix: str) -> Iterator[PosixFiles]:
-    """A folder of this machine for as long as the block lasts; nothing of it stays."""
-    with tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True) as folder:
+def temporary_files(kind: str) -> Iterator[PosixFiles]:
+    """A folder of this machine for as long as the block lasts; nothing of it stays, and what is left of one whose process was killed goes with the next of its kind."""
+    with files.temporary_folder(kind) as folder:
         yield PosixFiles(folder)

@@ -10,6 +10,11 @@ from typing import Any, Protocol
 from typing_extensions import Buffer, Self
 
 
+def plain(data: Buffer) -> memoryview | bytes:
+    """The data as obstore takes it: one dimension of bytes alone, and no buffer of Arrow's as it is."""
+    return data if isinstance(data, bytes) else memoryview(data).cast("B")
+
+
 class Draft(Protocol):
     """A file in the making, which nobody sees."""
 

@@ -294,7 +294,7 @@ def _write_from_copy(committed: Committed, last: LastCheckpoint) -> None:
     In the store itself it would ask for each entry again.
     """
     place, version = committed.place, committed.version
-    with temporary_files("distributary-log-") as copy:
+    with temporary_files("distributary-copied-log-") as copy:
         if last.version >= 0:
             path = _checkpoint_path(last.version)
             copy.put(path, place.read(path), named_later=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import fcntl
 import os
+import shutil
+import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,8 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from errno import EINVAL, ELOOP, ENOENT, ENOTDIR, ENOTSUP, EPERM
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from socket import gethostname
+from typing import final
 
 from distributary.errors import PipelineError, SetupError
 
@@ -272,3 +276,96 @@ def _is_locked(descriptor: int, seconds: float) -> bool:
             time.sleep(_LOOKED_EVERY_SECONDS)
         else:
             return True
+
+
+@final
+class TemporaryFolder:
+    """A folder of this machine, for nobody else to look into, of a process that may be killed.
+
+    It is locked for as long as that lives: whoever makes the next one of its kind removes what dead ones left, and a program that tidies up
+    passes by what is in use (systemd-tmpfiles does). Where a file system has no locks, what dead ones left stays.
+    """
+
+    def __init__(self, kind: str) -> None:
+        """`kind` is what its name begins with; behind it stands which machine it is of."""
+        sweep_temporary(kind)
+        self.path, self._lock = _made(kind)
+        self._made_by = os.getpid()
+
+    def close(self) -> None:
+        """Remove it with all that is in it. Nothing happens in a forked child, which ends with what its parent has registered."""
+        if os.getpid() == self._made_by:
+            shutil.rmtree(self.path, ignore_errors=True)
+            lock, self._lock = self._lock, None
+            if lock is not None:
+                os.close(lock)
+
+
+@contextmanager
+def temporary_folder(kind: str) -> Iterator[Path]:
+    """The same for as long as the block lasts."""
+    folder = TemporaryFolder(kind)
+    try:
+        yield folder.path
+    finally:
+        folder.close()
+
+
+def sweep_temporary(kind: str) -> int:
+    """How many such folders were removed of processes of this machine that are dead."""
+    return sum(_cleared_away(folder) for folder in Path(tempfile.gettempdir()).glob(f"{_beginning(kind)}*"))
+
+
+def _beginning(kind: str) -> str:
+    # Several machines may share the place, and see no locks of each other on folders.
+    return f"{kind}{sha256(gethostname().encode()).hexdigest()[:8]}-"
+
+
+class _NoLocks(OSError):
+    """A file system has none."""
+
+
+def _made(kind: str) -> tuple[Path, int | None]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_beginning(kind)))
+        try:
+            lock = _locked(folder)
+        except _NoLocks:
+            return folder, None
+        except OSError:
+            os.rmdir(folder)
+            raise
+        # A sweep may have been at it before it was locked: then it is gone, or about to go.
+        if lock is not None:
+            if folder.exists():
+                return folder, lock
+            os.close(lock)
+
+
+def _cleared_away(folder: Path) -> bool:
+    lock = None
+    # Another user's, or where there are no locks.
+    with suppress(OSError):
+        lock = _locked(folder)
+    if lock is None:
+        return False
+    # Under its lock: somebody may just be about to use it.
+    shutil.rmtree(folder, ignore_errors=True)
+    os.close(lock)
+    return True
+
+
+def _locked(folder: Path) -> int | None:
+    """A handle that holds the folder's lock; None where another holds it, or it is gone."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(handle)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise _NoLocks(*error.args) from error
+    return handle

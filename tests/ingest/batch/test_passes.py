@@ -14,7 +14,7 @@ from distributary.ingest.batch.passes import Workers, discard
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.parquet.data_file import DataFile
-from distributary.ingest.pins import Pins
+from distributary.ingest.pins import Pins, Verdict
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.worker.demux import demultiplex
 from distributary.ingest.worker.report import TaskReport, WrittenFile
@@ -96,3 +96,17 @@ def test_where_spark_speculates_any_task_may_have_been_done_twice(
     report = Workers(2, {}, 100).run(records, pins(tmp_path))
     assert report.retried is (speculates == "true")
     assert [written.file.rows for written in report.files.written] == [1]
+
+
+@pytest.mark.parametrize("most_files", [2_000, 0], ids=["written", "brought together"])
+def test_what_workers_are_given_leaves_nothing_on_a_disk_however_large_it_is(
+    spark: SparkSession, tmp_path: Path, most_files: int
+) -> None:
+    """A session has a pass or two for each batch, for months, and schemas of megabytes."""
+    folder = Path(spark.sparkContext._temp_dir)  # where Spark puts what is large
+    before = {*folder.iterdir()}
+    refused = {(number, (0,)): Verdict("unusable_schema", "x" * 10_000) for number in range(1_000, 1_300)}
+    records = spark.createDataFrame(pa.Table.from_batches([batch(numbered([value(1, game_name="golf")]))]))
+    report = Workers(2, {}, 100, most_files).run(records, pins(tmp_path, refused=refused))
+    assert [written.file.rows for written in report.files.written] == [1]
+    assert {*folder.iterdir()} == before

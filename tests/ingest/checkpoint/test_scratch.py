@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from distributary.ingest.checkpoint.scratch import scratch_folder, sweep
+from distributary.files import sweep_temporary
+from distributary.ingest.checkpoint.scratch import scratch_folder
 
 _HOLDS = """
 import sys
@@ -19,6 +20,10 @@ with scratch_folder() as spark:
     print(spark.folder, flush=True)
     sys.stdin.read()
 """
+
+
+def sweep() -> int:
+    return sweep_temporary("distributary-query-")
 
 
 @pytest.fixture(autouse=True)
@@ -50,9 +55,25 @@ def test_what_a_living_process_holds_stays_and_what_a_killed_one_left_goes(tempo
 
 
 def test_nothing_else_is_swept(temporary: Path) -> None:
+    with scratch_folder() as spark:
+        beginning = spark.folder.name[:-8]
     (temporary / "distributary-demo").mkdir()
-    (temporary / "distributary-query-file").write_text("a file")
+    (temporary / f"{beginning}file").write_text("a file")
     (temporary / "elsewhere").mkdir()
-    (temporary / "distributary-query-link").symlink_to(temporary / "elsewhere")
+    (temporary / f"{beginning}link").symlink_to(temporary / "elsewhere")
     assert sweep() == 0
     assert len([*temporary.iterdir()]) == 4
+
+
+def test_what_another_machine_has_in_a_place_that_both_share_stays(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its locks are not seen from here."""
+    monkeypatch.setattr("distributary.files.gethostname", lambda: "another")
+    with scratch_folder() as spark:
+        left = temporary / f"{spark.folder.name}-as-locked-there"
+    left.mkdir()
+    monkeypatch.setattr("distributary.files.gethostname", lambda: "this")
+    assert sweep() == 0
+    monkeypatch.setattr("distributary.files.gethostname", lambda: "another")
+    assert sweep() == 1

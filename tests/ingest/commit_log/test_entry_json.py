@@ -43,6 +43,7 @@ STANDINGS = st.builds(
     POSITIONS,
     PARKED,
     st.dictionaries(TOPICS, TEXTS, max_size=2),
+    st.booleans(),
 )
 COMMON = {"number": NUMBERS, "id": TEXTS, "at": TEXTS, "so_far": STANDINGS}
 DECIDED = st.dictionaries(TEXTS, st.none() | st.booleans() | NUMBERS | TEXTS | st.lists(TEXTS), max_size=3)

@@ -126,5 +126,33 @@ def test_of_a_large_record_nothing_is_handed_over(
     assert any_kept_back(pa.RecordBatch.from_pydict({"partition": [3, row["partition"]]})) == kept_back
 
 
+@pytest.mark.parametrize(
+    ("headers", "kept_back"),
+    [
+        ([("h", b"v" * 100)], False),
+        ([("h" * 300, None)], True),
+        ([("ü" * 150, b"")], True),
+        ([("", None)] * 10, False),
+        ([("", None)] * 20, True),
+    ],
+)
+def test_names_of_headers_take_room_where_workers_are_handed_them(
+    session: SparkSession, tmp_path: Path, headers: list[tuple[str, bytes | None]], kept_back: bool
+) -> None:
+    given = [Row(key=name, value=value) for name, value in headers]
+    records = session.createDataFrame([(None, b"v", "t", 3, 5, None, 0, given)], KAFKA)
+    found: list[int] = []
+
+    class Asked(Workers):
+        def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
+            found.extend(row["partition"] for row in todo.collect())
+            return TaskReport()
+
+    # A thousand bytes a record, a quarter of them for headers.
+    for whole in (False, True):
+        Asked(1, {}, arrow_rows=20_000).run_small(records, pins(tmp_path, headers=whole))
+    assert found == [3, -1 if kept_back else 3]
+
+
 def test_no_records_are_none_kept_back() -> None:
     assert not any_kept_back(pa.RecordBatch.from_pydict({"partition": pa.array([], pa.int32())}))

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import fcntl
 import os
+import stat
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -51,6 +54,22 @@ def test_session_reads_and_writes_delta_and_knows_kafka(spark: SparkSession, lak
     assert spark.read.format("delta").load(str(lake / "table")).count() == 3
     with pytest.raises(Exception, match="subscribe"):
         spark.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").load()
+
+
+def test_what_the_jvm_puts_away_is_for_nobody_else_to_see_and_goes_with_who_made_it(
+    spark: SparkSession,
+) -> None:
+    """Rows that are shuffled, among others: of a JVM that is killed they would stay, for everybody to read."""
+    jvm: Any = spark.sparkContext._jvm
+    folder = Path(jvm.java.lang.System.getProperty("java.io.tmpdir"))
+    assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IRWXU
+    assert [*folder.glob("blockmgr-*")]
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with pytest.raises(BlockingIOError):
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(handle)
 
 
 def test_local_tasks_are_retried(spark: SparkSession, tmp_path: Path) -> None:

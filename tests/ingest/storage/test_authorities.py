@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import ssl
 import subprocess
@@ -63,6 +64,45 @@ def test_the_file_goes_with_the_process_that_made_it_and_not_with_its_children(o
     there, path = said.split(maxsplit=1)
     assert there == "True"
     assert not Path(path.strip()).exists()
+
+
+def test_the_file_of_a_process_that_was_killed_goes_with_the_next_one_and_nobody_tidies_up_a_living_one_s(
+    own: Path, tmp_path: Path
+) -> None:
+    program = (
+        "import sys\n"
+        "from distributary.ingest.storage.authorities import beside_the_systems\n"
+        "print(beside_the_systems(sys.argv[1]), flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    (temporary := tmp_path / "temporary").mkdir()
+    left: list[Path] = []
+    for _ in range(2):
+        with subprocess.Popen(
+            [sys.executable, "-c", program, str(own)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TMPDIR": str(temporary)},
+        ) as process:
+            assert process.stdout is not None
+            left.append(Path(process.stdout.readline().strip()))
+            assert is_passed_by(left[-1].parent)
+            process.kill()
+    assert [path.is_file() for path in left] == [False, True]
+    assert [*temporary.iterdir()] == [left[-1].parent]
+
+
+def is_passed_by(folder: Path) -> bool:
+    """Whether systemd-tmpfiles leaves a folder alone, however old it is: https://www.freedesktop.org/software/systemd/man/latest/tmpfiles.d.html"""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def test_authorities_that_cannot_be_read_are_told(tmp_path: Path) -> None:

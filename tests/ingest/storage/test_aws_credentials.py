@@ -15,6 +15,7 @@ from tests.ingest.storage.stores import s3_store
 from distributary.errors import ConfigError
 from distributary.ingest.storage import aws_credentials, s3_options
 from distributary.ingest.storage.aws_credentials import AwsCredentials
+from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 
@@ -113,6 +114,24 @@ def test_a_role_that_nobody_gives_is_told() -> None:
     assert credentials is not None
     with pytest.raises(PermissionError, match="AWS gives no keys"):
         credentials()
+
+
+@BOTO3
+@pytest.mark.parametrize("port", ["nobody", "refusing"])
+def test_who_gives_keys_may_be_away_as_a_store_may(
+    monkeypatch: pytest.MonkeyPatch, sts: int, port: str
+) -> None:
+    """It is waited for then, and not once somebody has said that there are none."""
+    at = f"http://127.0.0.1:{sts if port == 'refusing' else 9}"
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", at)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    login = {"profile": "me", "role_arn": ROLE if port == "nobody" else "no role"}
+    told = ConnectionError if port == "nobody" else PermissionError
+    given = StorageOptions.model_validate({"s3": {"login": login, "endpoint": "http://127.0.0.1:9"}})
+    with pytest.raises(told, match="AWS gives no keys"):
+        given.for_delta(PLACE)
+    with pytest.raises(told, match="AWS gives no keys"):
+        open_files(PLACE, given).read("a")
 
 
 def test_a_role_is_taken_on_anew_only_shortly_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:

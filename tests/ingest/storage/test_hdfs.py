@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
@@ -20,6 +21,22 @@ from distributary.ingest.tables.log import tables_under
 from distributary.passed_on_options import ClientOptions
 
 _TRACE = "\\n\\tat org.apache.hadoop.hdfs.server.namenode.FSNamesystem.checkNameNodeSafeMode(FSNamesystem.java:1612)"
+
+
+def test_a_name_node_that_takes_connections_and_says_nothing_is_one_that_does_not_answer() -> None:
+    """It is waited for, and told of: the client itself would wait for it for ever, and no run would end."""
+    options = StorageOptions(hdfs=ClientOptions({"dfs.client.socket-timeout": "200"}))
+    with socket.create_server(("127.0.0.1", 0), backlog=20) as silent:
+        files = open_files(Place.parse(f"hdfs://127.0.0.1:{silent.getsockname()[1]}/lake"), options)
+        asked: list[Callable[[], object]] = [
+            lambda: files.info("a"),
+            lambda: files.read("a"),
+            lambda: files.put("a", b"1"),
+            lambda: list(files.list("a")),
+        ]
+        for ask in asked:
+            with pytest.raises(ConnectionError, match=r"no answer came within 0\.2 seconds"):
+                ask()
 
 
 @pytest.mark.parametrize(

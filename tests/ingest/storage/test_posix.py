@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Callable
 from errno import EACCES
 from pathlib import Path
@@ -11,7 +14,7 @@ import pytest
 from typing_extensions import Self
 
 from distributary.ingest.storage import posix
-from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.storage.posix import PosixFiles, temporary_files
 
 
 class Scanned:
@@ -151,3 +154,33 @@ def test_what_cannot_be_deleted_stays_alone(tmp_path: Path, monkeypatch: pytest.
     (left,) = files.clear("f")
     assert "Permission denied" in left and "f/kept/others" in left
     assert list(files.names("f")) == [] and list(files.names("f/kept")) == ["others"]
+
+
+_HOLDS = """
+import sys
+from distributary.ingest.storage.posix import temporary_files
+with temporary_files("distributary-test-") as files:
+    files.put("rows", b"somebody's")
+    print(files, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_process_put_away_goes_with_the_next_folder_of_its_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with subprocess.Popen(
+        [sys.executable, "-c", _HOLDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        left = Path(process.stdout.readline().strip())
+        with temporary_files("distributary-test-"), temporary_files("distributary-other-"):
+            assert (left / "rows").is_file()
+        process.kill()
+    with temporary_files("distributary-other-"):
+        assert left.is_dir()
+    with temporary_files("distributary-test-") as files:
+        assert [*tmp_path.iterdir()] == [Path(files.url)]
+    assert [*tmp_path.iterdir()] == []

@@ -377,7 +377,7 @@ STEPS = st.lists(
 def test_each_version_within_the_time_stays_readable_and_nothing_else_does(
     steps: list[str | list[int]], share: float
 ) -> None:
-    with temporary_files("upkeep-") as root:
+    with temporary_files("distributary-upkeep-") as root:
         table = upserted(root, keys=9)
         for number, step in enumerate(steps, 10):
             if isinstance(step, list):

@@ -40,7 +40,7 @@ Kind = tuple[str, int] | None
 
 def gone(steps: list[str | list[int]], undecided: int, *, sums: bool) -> Counter[tuple[Kind, str]]:
     """What goes eight days later, by the batches that made it, where so many of the newest are undecided; every version since the one before is whole."""
-    with temporary_files("upkeep-") as root:
+    with temporary_files("distributary-upkeep-") as root:
         table = upserted(root, keys=9)
         versions = [newest(table.place)]
         for number, step in enumerate(steps, 10):

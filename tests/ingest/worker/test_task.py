@@ -65,6 +65,18 @@ def test_a_long_row_of_records_is_cut_into_files_that_fit_into_memory(
     assert pa.concat_tables(read).to_pylist() == pa.Table.from_batches(sent).to_pylist()
 
 
+def test_records_that_are_alike_are_cut_by_what_they_take_in_memory_and_not_on_a_disk(
+    place: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "_ASIDE_BYTES", 100_000)
+    files = AsideFiles(place.below("7"))
+    for _ in range(9):
+        files.add(batch(numbered([b"x" * 60_000])))
+    read = [pq.read_table(pa.BufferReader(place.read(f"7/{name}"))) for name in files.close()]
+    assert sum(rows.num_rows for rows in read) == 9
+    assert max(rows.nbytes for rows in read) < 200_000
+
+
 def test_what_is_given_up_leaves_nothing(place: Files) -> None:
     files = AsideFiles(place.below("7"))
     files.add(batch(numbered([b"a"])))
