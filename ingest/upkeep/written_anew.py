@@ -71,8 +71,9 @@ def write_anew(
                     whole = False
                     break
                 version, made = written
-                # Otherwise each would go through the entries of all before it.
-                state = replace(state, version=version)
+                if version == state.version + 1:
+                    # Otherwise each would go through the entries of all before it. A rival's between them is to be held against all.
+                    state = replace(state, version=version)
                 done = replace(done, compacted=done.compacted + len(one.files), made=done.made + made)
         except FileNotFoundError:
             # Somebody brought its rows into another file, and cleaned up.

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
+import pytest
 from tests.ingest.history.kept import BOUNDS, Kept, rule_by
 from tests.ingest.merge.test_upsert import COLUMNS, START, row
 from tests.ingest.merge.upserted import Upserted, ordered_by
@@ -98,6 +100,31 @@ def test_a_merge_in_between_brings_no_row_back_and_the_file_is_written_once_more
         done = kept_up(table)
     assert (len(looks), done.compacted, done.left) == (2, 1, "")
     assert sequences(table) == {**before, 35: 4}
+
+
+@pytest.mark.parametrize("key", [34, 35])
+def test_a_merge_in_between_counts_for_the_files_that_are_still_to_be_written(tmp_path: Path, key: int) -> None:
+    """One of these keys is in the file that comes first, the other in the one behind it."""
+    table = replaced(files_at(tmp_path), ["v"])
+    before = sequences(table)
+    with amid(lambda: table.merge([row(key, 4, "ab"[key % 2])])):
+        done = kept_up(table)
+    assert (done.compacted, done.left) in [(2, ""), (3, "")]
+    assert sequences(table) == {**before, key: 4}
+    assert len(table.rows()) == len(before)
+    paths = [path for path, _ in as_the_protocol_has_them(table.place)]
+    assert sorted(paths) == sorted(name for name, _ in live_files.read(table.place, newest(table.place)))
+
+
+def as_the_protocol_has_them(place: Files) -> set[tuple[str, str]]:
+    """A file is another one with each deletion vector. https://github.com/delta-io/delta/blob/master/PROTOCOL.md#action-reconciliation"""
+    found = set[tuple[str, str]]()
+    for version in range(newest(place) + 1):
+        # A file that gets another vector is taken away and added.
+        for kind, change in (("remove", found.discard), ("add", found.add)):
+            for action in (one[kind] for one in live_files.entry(place, version) if kind in one):
+                change((unquote(action["path"]), json.dumps(action.get("deletionVector"))))
+    return found
 
 
 def test_merges_that_never_end_leave_the_file_for_the_next_time(tmp_path: Path) -> None:
