@@ -25,5 +25,5 @@ unset SPARK_HOME PYTHONPATH
 # Where Sparks differ: errors, workers, Spark's parser, its own decoders and Delta's writer; then a run whose workers die.
 exec "$venv/bin/python" -m pytest -n "${JOBS:-2}" --dist loadfile --max-worker-restart 1 -p no:cacheprovider -m "not heavy" \
     tests/ingest/spark/test_supported.py tests/ingest/spark/test_versions.py tests/ingest/spark/test_error_classes.py \
-    tests/ingest/spark/test_daemon.py tests/ingest/routing/test_expression.py tests/ingest/tables/test_spark_commit.py \
+    tests/ingest/spark/test_daemon.py tests/ingest/spark/test_session_in_use.py tests/ingest/routing/test_expression.py tests/ingest/tables/test_spark_commit.py \
     tests/codecs/avro/test_spark.py tests/codecs/json/test_spark.py tests/ingest/e2e/test_records_deadly.py "$@"

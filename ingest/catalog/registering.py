@@ -104,11 +104,13 @@ class TableNames:
                 try:
                     self._name(spark, name, folder, there)
                     failures = 0
+                    self._refused.discard(folder)
                 except (PySparkException, Py4JError) as error:
+                    # Of one that was refused before nothing follows for others.
+                    failures += folder not in self._refused
                     self._refused.add(folder)
-                    failures += 1
                     # It is the metastore that is not to be had.
-                    if failures == _FAILURES_IN_A_ROW:
+                    if failures >= _FAILURES_IN_A_ROW:
                         raise
                     self._tell_once(
                         f"table {folder} has no name in catalog {self._catalog.database}: {_sentence(error)}"

@@ -141,7 +141,7 @@ class _Sending:
         self.outside.uuids.require_answering(topic)
         try:
             return self._brought_up(marks, topic, whole=whole)
-        except BrokerUnavailable:
+        except to_kafka.BrokersSilent:
             self.outside.uuids.note_silent(topic)
             raise
 

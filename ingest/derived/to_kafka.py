@@ -47,12 +47,12 @@ _LEAST_BYTES, _MOST_BYTES, _BATCH_BYTES = 1_000, 1_000_000_000, 1_000_000
 _AROUND_BYTES = 128
 
 # What librdkafka itself says where nobody answers.
-_AWAY = (
-    KafkaError._TRANSPORT,
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._RESOLVE,
-    KafkaError._TIMED_OUT,
-)
+_SILENT = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE)
+
+
+class BrokersSilent(BrokerUnavailable):
+    """No broker answers, whatever topic one asks for."""
+
 
 # Without these a time loses its last digits, and a null its name.
 _AS_JSON = {
@@ -160,7 +160,7 @@ def changes(
 
 @contextmanager
 def sending(topic: Topic) -> Iterator[Producer]:
-    """A producer that alone sends for this sender from now on. Raises PipelineError, BrokerUnavailable where nobody answers."""
+    """A producer that alone sends for this sender from now on. Raises PipelineError, BrokerUnavailable where it is not answered in time, BrokersSilent where nobody answers."""
     try:
         options: dict[str, Any] = librdkafka_options(topic.kafka)
         admin = AdminClient(dict(options), logger=MaskedLog(_log, topic.kafka))
@@ -177,14 +177,20 @@ def sending(topic: Topic) -> Iterator[Producer]:
         yield producer
     except KafkaException as error:
         said = without_secrets(error.args[0].str(), topic.kafka)
-        is_away = error.args[0].retriable() or error.args[0].code() in _AWAY
-        kind = BrokerUnavailable if is_away else PipelineError
-        raise kind(
+        raise _kind(error.args[0])(
             f"topic {topic.name}: {said}; check the topic, and that source.kafka's user may write into it and use the "
             f"transactional id {topic.sender}"
         ) from None
     except ConfigError as error:
         raise PipelineError(f"topic {topic.name}: {error}") from None
+
+
+def _kind(said: KafkaError) -> type[PipelineError]:
+    """What an error is of. One partition without a leader, or one sender's coordinator, is no matter of other topics."""
+    if said.code() in _SILENT:
+        return BrokersSilent
+    is_away = said.retriable() or said.code() == KafkaError._TIMED_OUT
+    return BrokerUnavailable if is_away else PipelineError
 
 
 def _sizes(topic: Topic, admin: AdminClient) -> dict[str, Any]:

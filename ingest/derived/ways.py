@@ -58,8 +58,13 @@ class Way:
             yield spark.sql(text) if entity is None else spark.sql(text, args={ENTITY_GIVEN: entity})
 
 
+# Times without a zone are in UTC wherever they are made; before, they were in the zone of whoever made them.
+_IN_UTC = "2"
+
+
 def way_of(one: Instance, otherwise: str = "") -> Way:
     """How a table is made, by a session that decides `otherwise` about values. Raises PipelineError where it is by a function that cannot be imported."""
+    otherwise = _IN_UTC + otherwise
     if one.rule.aggregate is not None:
         return Way(one, one.definition(otherwise), _of_values(expressions(one.rule.aggregate)))
     if one.rule.stream is not None:

@@ -17,12 +17,15 @@ BRING_THEM_BACK = (
 
 
 def have_records(checkpoint: Checkpoint, root: Files, *, dry_run: bool) -> bool:
-    """Whether any brings records yet; what those left that were never begun, or are done, is deleted, unless it is a dry run. Raises OSError."""
+    """Whether any brings records yet; what those left that were never begun, or are done, is deleted, unless it is a dry run; so, too, where nobody can tell. Raises OSError in a dry run."""
     if dry_run:
         return any(True for _ in under_way(checkpoint.files))
-    if not checkpoint.files.folders(REPLAYS):
-        return False
-    # One that is just taking its records is alive, and is told.
-    with suppress(LeaseHeld), alone(checkpoint):
-        sweep_records(checkpoint.files, root)
-    return bool(checkpoint.files.folders(REPLAYS))
+    # Rows are gone already, which is to be told whatever becomes of this.
+    with suppress(OSError):
+        if not checkpoint.files.folders(REPLAYS):
+            return False
+        # One that is just taking its records is alive, and is told.
+        with suppress(LeaseHeld, OSError), alone(checkpoint):
+            sweep_records(checkpoint.files, root)
+        return bool(checkpoint.files.folders(REPLAYS))
+    return True

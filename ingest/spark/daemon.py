@@ -83,8 +83,9 @@ class Acknowledged(RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """How many bytes came; 0 at the end."""
         count = self._connection.recv_into(buffer)
-        # The kernel forgets it with each answer that is sent.
-        self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
+        # The kernel forgets it with each answer that is sent; one that does not know it is as slow as it was.
+        with suppress(OSError):
+            self._connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
         return count
 
 

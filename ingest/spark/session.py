@@ -34,6 +34,9 @@ from distributary.ingest.spark.versions import check_running, installed_spark
 
 KAFKA_SOURCE = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 
+_TEMPORARY = "-Djava.io.tmpdir="
+_FOR_JAVA = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
+
 ZONE, ANSI = "spark.sql.session.timeZone", "spark.sql.ansi.enabled"
 
 OURS: Mapping[str, str] = {ZONE: "UTC", ANSI: "true"}
@@ -106,11 +109,14 @@ def _launched(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSe
 def _temporary_files() -> dict[str, str]:
     """The setting by which the JVM has a folder for what it puts away: rows that are shuffled, pickled functions, copies of jars.
 
-    It takes them along when it ends by itself; one that is killed leaves them, and shuffled rows for everybody on the machine to read.
+    It takes them along when it ends by itself; one that is killed leaves them, and shuffled rows for everybody on the machine to read. Who names a
+    folder in Java's own variables has that.
     """
+    if any(_TEMPORARY in os.environ.get(name, "") for name in _FOR_JAVA):
+        return {}
     folder = temporary_folder()
     # Java's own is used where an option cannot name it.
-    return {} if is_parted(folder) else {JAVA_OPTIONS: f"-Djava.io.tmpdir={folder}"}
+    return {} if is_parted(folder) else {JAVA_OPTIONS: f"{_TEMPORARY}{folder}"}
 
 
 def _made(identity: Mapping[str, str], settings: Mapping[str, str]) -> SparkSession:

@@ -37,7 +37,8 @@ class HdfsFiles(InStore[Client]):
     def connected(place: Place, given: StorageOptions) -> Client:
         """A new client for a name node, whose calls end."""
         told = given.hdfs.get(_TIMEOUT, "")
-        seconds = int(told) / 1000 if told.isdecimal() else _PATIENCE_SECONDS
+        # Nothing is waited for for ever, as Hadoop has it by 0.
+        seconds = (int(told) / 1000 if told.isdecimal() else 0) or _PATIENCE_SECONDS
         client = Client(f"hdfs://{place.authority}", dict(given.hdfs))
         return cast("Client", _ClientInTime(client, seconds))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from distributary.errors import ConfigError
@@ -15,6 +16,8 @@ from distributary.ingest.storage.place import Place
 from distributary.values import Wrong
 
 _SERVERS = "bootstrap.servers"
+
+_GLOB = re.compile(r"[*?]")
 
 
 def wrong_ways_back(
@@ -32,7 +35,7 @@ def wrong_ways_back(
         if rule.sink is not None and rule.sink.files is not None:
             yield from _within((*keys, "files", "path"), rule.sink.files.path, {**writes, **reads})
         if rule.sink is not None and rule.sink.kafka is not None:
-            before = [one for one in derive[:number] if _meet(one, rule.sink.kafka, source)]
+            before = [one for one in derive[:number] if _meet(one, rule, rule.sink.kafka, source)]
             yield from _sent((*keys, "kafka"), rule.sink.kafka, source, [one.table for one in before])
 
 
@@ -61,12 +64,26 @@ def _sent(keys: tuple[str | int, ...], to: ToKafka, source: Source, others: Sequ
         )
 
 
-def _meet(rule: Derived, to: ToKafka, source: Source) -> bool:
-    """Whether a rule's rows may go to a topic of another one's."""
-    own = None if rule.sink is None else rule.sink.kafka
+def _meet(before: Derived, rule: Derived, to: ToKafka, source: Source) -> bool:
+    """Whether an earlier rule's rows may go to a topic that this one's go to."""
+    own = None if before.sink is None else before.sink.kafka
+    if own is not None and ENTITY in to.topic and own.topic == to.topic and _are_apart(before, rule):
+        return False
     if own is None or own.options(source.kafka).get(_SERVERS) != to.options(source.kafka).get(_SERVERS):
         return False
     return _is_read(own.topic, to.topic) or _is_read(to.topic, own.topic)
+
+
+def _are_apart(one: Derived, other: Derived) -> bool:
+    """Whether no entity is of both rules, as far as that can be told."""
+    patterns = Pattern(one.match, folds=True), Pattern(other.match, folds=True)
+    for exact, pattern in (patterns, reversed(patterns)):
+        if exact.is_exact:
+            return not pattern.fits(exact.text)
+    begins = [_GLOB.split(pattern.text)[0].casefold() for pattern in patterns]
+    return not any(pattern.is_regex for pattern in patterns) and not (
+        begins[0].startswith(begins[1]) or begins[1].startswith(begins[0])
+    )
 
 
 def _read(topics: Collection[str], to: ToKafka) -> str:

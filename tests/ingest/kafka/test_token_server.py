@@ -164,7 +164,7 @@ def test_a_secret_that_the_server_of_tokens_does_not_know_is_a_wrong_setting(
     connecting: Connect, quiet: None
 ) -> None:
     with answering(401) as port:
-        error = failure(connecting, port, timeout_seconds=1.0)
+        error = failure(connecting, port, timeout_seconds=2.0)
     assert isinstance(error, ConfigError | SetupError)
 
 

@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from distributary.errors import ConfigError
+from distributary.ingest.derivation.beside import BesideTable, ToKafka
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.source.ways_back import wrong_ways_back
+from distributary.ingest.storage.place import Place
 
 BROKERS = {"bootstrap.servers": "127.0.0.1:9092"}
 
@@ -70,6 +73,38 @@ def test_files_that_are_written_are_none_that_land_nor_any_tables(
         return
     with pytest.raises(ConfigError, match=rf"sink\.files\.path: {told}"):
         settings(tmp_path, source, {"files": {"path": path}})
+
+
+@pytest.mark.parametrize(
+    ("matches", "meet"),
+    [
+        (("chess*", "go*"), False),
+        (("chess", "Chess"), True),
+        (("chess", "go*"), False),
+        (("go*", "gobang"), True),
+        (("go*", "*"), True),
+        (("/^go/", "chess*"), True),
+    ],
+)
+def test_rules_of_other_entities_may_have_a_topic_for_each(
+    tmp_path: Path, matches: tuple[str, str], meet: bool
+) -> None:
+    whole = settings(tmp_path, {"kafka": BROKERS, "topics": ["a"]}, {"kafka": {"topic": "other"}}).derive[0]
+    rules = [
+        whole.model_copy(
+            update={
+                "table": f"gold_{number}_{{entity}}",
+                "match": match,
+                "sink": BesideTable(kafka=ToKafka(topic="counts-{entity}")),
+            }
+        )
+        for number, match in enumerate(matches)
+    ]
+    source = settings(tmp_path, {"kafka": BROKERS, "topics": ["a"]}).source
+    root, checkpoint = Place.parse(f"{tmp_path}/lake"), Place.parse(f"{tmp_path}/checkpoint")
+    wrong = [*wrong_ways_back(source, root, checkpoint, rules)]
+    assert [why for _, why in wrong if "go there, too" in why] == [why for _, why in wrong]
+    assert bool(wrong) == meet
 
 
 def test_a_login_that_only_spark_knows_is_told_of_before_anything_is_sent(tmp_path: Path) -> None:
