@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 
 from distributary.codecs.writing.column import Written, registered, written_column
 from distributary.codecs.writing.formats import JSON_TEXT
-from distributary.errors import BrokerUnavailable, DistributaryError, PipelineError
+from distributary.errors import DistributaryError, PipelineError
 from distributary.ingest import failpoints
 from distributary.ingest.derivation.beside import ToFiles, ToKafka
 from distributary.ingest.derivation.measures import PREFIX, group_of

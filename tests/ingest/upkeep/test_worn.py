@@ -103,7 +103,9 @@ def test_a_merge_in_between_brings_no_row_back_and_the_file_is_written_once_more
 
 
 @pytest.mark.parametrize("key", [34, 35])
-def test_a_merge_in_between_counts_for_the_files_that_are_still_to_be_written(tmp_path: Path, key: int) -> None:
+def test_a_merge_in_between_counts_for_the_files_that_are_still_to_be_written(
+    tmp_path: Path, key: int
+) -> None:
     """One of these keys is in the file that comes first, the other in the one behind it."""
     table = replaced(files_at(tmp_path), ["v"])
     before = sequences(table)
