@@ -70,11 +70,12 @@ class Between:
 
 
 def _micros(text: str) -> int:
-    """A time of a timestamp's statistics; a day's raises ValueError."""
+    """A time of a timestamp's statistics; a day's raises ValueError, and so does one without a zone, since the session's decides what it is."""
     if "T" not in text:
         raise ValueError(text)
     moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=timezone.utc)
+    if moment.tzinfo is None:
+        raise ValueError(text)
     return (moment - datetime(1970, 1, 1, tzinfo=timezone.utc)) // timedelta(microseconds=1)
 
 

@@ -34,6 +34,9 @@ def test_files_whose_rows_are_all_before_or_behind_are_left_out() -> None:
         ({"minValues": {"at": "1970-01-01"}, "maxValues": {"at": "1970-01-02"}}, "at"),
         ({"minValues": {"at": 5}, "maxValues": {"at": 6}}, "at"),
         ({"minValues": {"at": None}, "maxValues": {"at": None}}, "at"),
+        # A time without a zone is cast by the session's.
+        ({"minValues": {"at": "1970-01-01T00:00:10.000"}, "maxValues": {"at": "1970-01-01T00:00:20"}}, "at"),
+        ({"minValues": {"at": "1970-01-01T00:00:10.000Z"}, "maxValues": {"at": "1970-01-01T00:00:20"}}, "at"),
         (TOLD, "timestamp_millis(at)"),
         (TOLD, "other_time"),
         # Another column than the one of this name.
@@ -42,4 +45,5 @@ def test_files_whose_rows_are_all_before_or_behind_are_left_out() -> None:
 )
 def test_where_the_log_tells_nothing_of_it_a_file_is_read(told: object, time: str) -> None:
     assert may_be_in(99 * SECOND, None, told, time)
+    assert may_be_in(None, -99 * SECOND, told, time)
     assert Between(99 * SECOND, None).of("at").may_be_in({})
