@@ -203,10 +203,11 @@ class _Round:
                 if newest is not None
             }
             inputs |= lookups(one.rule.static, self.outside.storage)
-            had = told if told is not None and told.definition == way.definition and not self.whole else None
+            told = None if self.whole else told
+            had = None if told is None else told.by(way.definition)
             if had is not None and _is_current(_that_decide(one, inputs), had):
                 return Refreshed(one.table, "current", version=version, inputs=_versions(inputs))
-            making = self._making(way, inputs, now, had)
+            making = self._making(way, inputs, now, told)
             columns = dict[str, tuple[Origin, ...]]()
             with making.frame as rows:
                 require_columns(one.table, rows.schema)
@@ -260,17 +261,18 @@ class _Round:
         )
 
     def _making(
-        self, way: Way, inputs: Mapping[str, Source], now: Snapshot | None, had: Told | None
+        self, way: Way, inputs: Mapping[str, Source], now: Snapshot | None, told: Told | None
     ) -> Making:
         """How the table is made current, with its rows, within which they may be worked out."""
         rule, stream, one = way.instance.rule.aggregate, way.instance.rule.stream, way.instance
         if stream is not None:
             of = Inputs.of(self.spark, one.inputs, inputs)
             there = None if self.whole else now
-            return Streamed(one.table, way.definition, stream, of, there, had).making(self.spark, inputs)
+            return Streamed(one.table, way.definition, stream, of, there, told).making(self.spark, inputs)
         if rule is None:
             frames = {name: source.rows(self.spark) for name, source in inputs.items()}
             return Making(True, way.rows(self.spark, frames))
+        had = None if told is None else told.by(way.definition)
         with in_use(exact := with_settings(self.spark, {ANSI: OURS[ANSI]})):
             return _aggregated(exact, rule, inputs, now, had)
 

@@ -51,7 +51,7 @@ class Streamed:
     """One stream at one round.
 
     now   the table as it is; None where there is none, or all is made anew
-    had   what its last version was made of, by the same settings; None where nobody can tell
+    told  what its last version was made of, by whichever settings; None where nobody can tell
     """
 
     table: str
@@ -59,12 +59,17 @@ class Streamed:
     rule: Stream
     inputs: Inputs
     now: Snapshot | None
-    had: Told | None
+    told: Told | None
+
+    @property
+    def had(self) -> Told | None:
+        """What its last version was made of, by the same settings; None where it was by others, or nobody can tell."""
+        return None if self.told is None else self.told.by(self.definition)
 
     def making(self, spark: SparkSession, names: Mapping[str, Source]) -> Making:
         """How the next version is made. Raises PipelineError where nobody can tell which rows are there."""
         (first, *_) = (name for name, source in names.items() if source is self.inputs.this)
-        since = None if self.had is None or first not in self.had.inputs else self.had.inputs[first]
+        since = None if self.had is None else self.had.inputs.get(first)
         added = None if since is None else self.inputs.this.added(spark, since)
         if self.rule.watermark is None:
             return self._of_rows(spark, added)
@@ -91,10 +96,11 @@ class Streamed:
         sessions = Sessions() if self.now is None else Sessions(self._number(_SINCE), self.now)
         turn = Turn(self.rule, mark, self.inputs, before, sessions)
         reached = turn.watermark()
-        remembered = () if reached is None else tuple(self._remembered(turn, reached))
         late = 0 if added is None else turn.late(added)
         made = self.now is None or not is_known
         upto = _NEVER if reached is None else reached
+        # The log may remember what these settings reached over rows that are no more.
+        remembered = tuple(self._remembered(turn, upto)) if made or reached is not None else ()
         if self.rule.output == "append":
             frame = turn.closed(before, upto)
             return Making(made, nullcontext(frame), not made, remembered, late)
@@ -105,8 +111,10 @@ class Streamed:
         return Making(False, nullcontext(frame), False, remembered, late)
 
     def _number(self, of: str = "") -> int | None:
-        """What the table's log remembers of this stream."""
-        return None if self.now is None else opened(self.now.place).transaction_version(f"{self._app}{of}")
+        """What the table's log remembers of this stream; None where other settings made the rows that are there: it keeps what was reached before them."""
+        if self.now is None or (self.told is not None and self.had is None):
+            return None
+        return opened(self.now.place).transaction_version(f"{self._app}{of}")
 
     def _remembered(self, turn: Turn, reached: int) -> Iterator[Transaction]:
         yield Transaction(self._app, reached)

@@ -44,6 +44,10 @@ class Told:
     definition: str
     inputs: Mapping[str, Input] = field(default_factory=dict)
 
+    def by(self, definition: str) -> Told | None:
+        """The same where this decided it; None otherwise."""
+        return self if self.definition == definition else None
+
     def text(self) -> str:
         """As a commit has it."""
         return json.dumps(asdict(self), sort_keys=True)

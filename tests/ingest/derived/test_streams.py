@@ -337,8 +337,40 @@ def test_other_settings_and_other_types_are_refused_by_name(bench: Bench) -> Non
     assert len(windows(bench)) == 1
     assert bench.derive(other, whole=True).how == "made"
     assert len(windows(bench)) == 2
+    # What the log remembers of the first settings is of rows that were there before.
+    bench.put(seen(70))
+    assert "its rows were made by other settings" in bench.derive(WINDOWS).why
+    assert len(windows(bench)) == 2
     text = {"table": "texts", "inputs": ["t"], "stream": {**WINDOWS["stream"], "watermark": {"time": "city"}}}
     assert "is of type string; make a timestamp of it" in bench.derive(text).why
+
+
+def test_windows_of_other_settings_in_between_are_not_kept_as_if_they_were_those_of_the_first(
+    bench: Bench,
+) -> None:
+    update = with_(WINDOWS, output="update")
+    for seconds, minute in ((600, 1), (1200, 30), (600, 50)):
+        bench.put(seen(minute), seen(minute + 15))
+        assert bench.derive(with_(update, window={"seconds": seconds})).how == "made"
+    complete = {**with_(WINDOWS, output="complete"), "table": "whole"}
+    bench.derive(complete)
+    assert bench.rows() == bench.rows("whole")
+    bench.put(seen(90))
+    assert bench.derive(update).how == "added"
+
+
+@pytest.mark.parametrize("output", ["append", "update"])
+def test_what_is_made_anew_of_no_rows_forgets_up_to_when_there_were_some(bench: Bench, output: str) -> None:
+    rule = with_(SESSIONS, output=output)
+    bench.put(seen(1), seen(30))
+    bench.derive(rule)
+    DeltaTable(str(bench.root / "t")).delete()
+    assert bench.derive(rule, whole=True).rows == 0
+    bench.put(seen(1), seen(2), seen(30))
+    done = bench.derive(rule)
+    assert (done.how, done.why) == ("added", "")
+    assert sessions(bench)[0] == (1, 7.0, "Ulm", 2, 1)
+    assert len(sessions(bench)) == (1 if output == "append" else 2)
 
 
 def test_up_to_when_rows_are_there_the_log_remembers_whatever_of_its_entries_is_left(bench: Bench) -> None:
