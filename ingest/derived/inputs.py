@@ -7,6 +7,7 @@ import heapq
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TypeAlias
@@ -101,17 +102,34 @@ class Snapshot:
 
     def added(self, spark: SparkSession, since: Input) -> DataFrame | None:
         """The rows that came behind an earlier version; None where that is not all that happened, or nobody can tell any more."""
-        files = None if since.version > self.input.version else self._since(since)
+        return self._came(spark, since, self._since)
+
+    def came(self, spark: SparkSession, since: Input) -> DataFrame | None:
+        """The same, with the columns that the table has now, also where it had others then."""
+        return self._came(spark, since, self._whatever_columns)
+
+    def _came(
+        self, spark: SparkSession, since: Input, found: Callable[[Input], list[_Named] | None]
+    ) -> DataFrame | None:
+        files = None if since.version > self.input.version else found(since)
         return None if files is None else _read(spark, self, files)
 
     def _since(self, since: Input) -> list[_Named] | None:
-        if (since.id, since.columns) != (self.input.id, self.input.columns):
+        return None if since.columns != self.input.columns else self._files(since, CHANGES - {"metaData"})
+
+    def _whatever_columns(self, since: Input) -> list[_Named] | None:
+        # What its writers have to keep is no matter of its rows; where readers have to know its columns by other names, there is no snapshot.
+        return self._files(since, frozenset())
+
+    def _files(self, since: Input, refused: AbstractSet[str]) -> list[_Named] | None:
+        """Those that were added since, where nothing of its rows went and no action is one of these."""
+        if since.id != self.input.id:
             return None
         if not since.entry or since.entry != _entry_of(self.place, since.version):
             # A backup was restored, so that versions of the same numbers are others; or the log was cleaned up.
             return None
         try:
-            return _added(self.place, since.version, self.input.version)
+            return _added(self.place, since.version, self.input.version, refused)
         except FileNotFoundError:
             return None
 
@@ -158,14 +176,14 @@ def _entry_of(place: Files, version: int) -> str:
         return ""
 
 
-def _added(place: Files, since: int, version: int) -> list[_Named] | None:
+def _added(place: Files, since: int, version: int, refused: AbstractSet[str]) -> list[_Named] | None:
     files, moved = dict[str, Action](), set[str]()
     for number in range(since + 1, version + 1):
         for action in live_files.entry(place, number):
             removed = action.get("remove")
             if removed is not None and removed.get("dataChange", True):
                 return None
-            if CHANGES & action.keys() - {"metaData"}:
+            if refused & action.keys():
                 return None
             if removed is not None:
                 moved.add(unquote(removed["path"]))

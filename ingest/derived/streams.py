@@ -70,7 +70,7 @@ class Streamed:
         """How the next version is made. Raises PipelineError where nobody can tell which rows are there."""
         (first, *_) = (name for name, source in names.items() if source is self.inputs.this)
         since = None if self.had is None else self.had.inputs.get(first)
-        added = None if since is None else self.inputs.this.added(spark, since)
+        added = None if since is None else self.inputs.this.came(spark, since)
         if self.rule.watermark is None:
             return self._of_rows(spark, added)
         return self._of_times(self.rule.watermark, spark, added)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, TableFeatures
 from pyspark.sql import SparkSession
 from tests.ingest.derived.test_refresh import Bench
 
@@ -162,6 +162,32 @@ def test_rows_are_taken_as_they_come_each_once_with_what_is_looked_up_then(
     assert bench.derive(rule, whole=True).how == "made"
     assert sorted((one["car"], one["land"]) for one in bench.rows()) == [(2, "NRW"), (3, "NRW")]
     assert bench.derive(rule).how == "current"
+
+
+def test_rows_are_taken_as_they_come_whatever_columns_their_table_gets(bench: Bench) -> None:
+    rule = {
+        "table": "gold",
+        "inputs": ["t"],
+        "stream": {"columns": {"car": "car", "text": "to_json(struct(*))"}},
+    }
+    bench.put({"car": 1})
+    assert bench.derive(rule).how == "made"
+    bench.put({"car": 2, "new": 5})
+    done = bench.derive(rule)
+    assert (done.how, done.rows) == ("added", 1), done.why
+    # What others may write to it is no matter of the rows.
+    allowed = {"allow_protocol_versions_increase": True}
+    DeltaTable(str(bench.root / "t")).alter.add_feature(TableFeatures.ChangeDataFeed, **allowed)
+    bench.put({"car": 3})
+    done = bench.derive(rule)
+    assert (done.how, done.rows) == ("added", 1), done.why
+    assert [one["text"] for one in bench.rows()] == ['{"car":1}', '{"car":2,"new":5}', '{"car":3}']
+    assert bench.derive(rule).how == "current"
+    # A column of all of them is of another type by and by.
+    struct = {**rule, "table": "whole", "stream": {"columns": {"all": "struct(*)"}}}
+    bench.derive(struct)
+    bench.put({"car": 4, "newer": 6})
+    assert "new rows would have all of another type" in bench.derive(struct).why
 
 
 def test_rows_of_two_tables_are_there_as_pairs_once_nothing_can_come_to_them(bench: Bench) -> None:
