@@ -176,8 +176,8 @@ def test_rows_are_taken_as_they_come_whatever_columns_their_table_gets(bench: Be
     done = bench.derive(rule)
     assert (done.how, done.rows) == ("added", 1), done.why
     # What others may write to it is no matter of the rows.
-    allowed = {"allow_protocol_versions_increase": True}
-    DeltaTable(str(bench.root / "t")).alter.add_feature(TableFeatures.ChangeDataFeed, **allowed)
+    others = DeltaTable(str(bench.root / "t")).alter
+    others.add_feature(TableFeatures.ChangeDataFeed, allow_protocol_versions_increase=True)
     bench.put({"car": 3})
     done = bench.derive(rule)
     assert (done.how, done.rows) == ("added", 1), done.why
