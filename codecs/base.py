@@ -185,6 +185,13 @@ class RecordReader(ABC):
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """All payloads (bodies without any header, no nulls) as rows; the broken ones as failures."""
 
+    def decodes_like(self, other: RecordReader) -> bool:
+        """Whether any bytes give the same values here as by the other reader, whose schema is of the same type.
+
+        Columns alone decide, by their names. A format whose schemas say more of bytes, such as numbers or an order, says so here.
+        """
+        return self.name == other.name and bool(self.schema.equals(other.schema))
+
     def column(self, payload: Column, mode: Mode = "FAILFAST") -> Column:
         """A Spark expression giving the same columns as one struct, from a body without any header.
 

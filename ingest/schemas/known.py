@@ -259,14 +259,14 @@ class SchemaBook:
 
 
 def same_columns(codec: Codec) -> Callable[[RecordKey, Schema, Schema], bool]:
-    """Whether two texts of one schema decode to the same columns: registries rewrite what they are given."""
+    """Whether two texts of one schema decode to the same columns and values: registries rewrite what they are given."""
 
     def same(key: RecordKey, pinned: Schema, offered: Schema) -> bool:
         try:
             readers = [codec.reader(schema, key[1]) for schema in (pinned, offered)]
         except BadSchema:
             return False
-        return readers[0].name == readers[1].name and bool(readers[0].schema.equals(readers[1].schema))
+        return pinned.type == offered.type and readers[0].decodes_like(readers[1])
 
     return same
 
