@@ -251,6 +251,8 @@ class Growing:
                      whatever they hold; None where Spark infers without one
     picked           what each payload (none null) has at this path of names, as text; null where it has no such value. None
                      where nothing can be told of a record without its schema
+    fits             whether a schema has no more columns than the format lets one grow to, whatever the settings allow; None
+                     where the format knows no bound
     """
 
     names_no_schema: Callable[[Column], Column]
@@ -258,6 +260,7 @@ class Growing:
     reader: Callable[[Schema], GrowingReader]
     survey: Callable[[Schema], Survey] | None = None
     picked: Callable[[pa.BinaryArray, Sequence[str]], pa.StringArray] | None = None
+    fits: Callable[[Schema], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
