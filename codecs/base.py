@@ -185,6 +185,13 @@ class RecordReader(ABC):
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """All payloads (bodies without any header, no nulls) as rows; the broken ones as failures."""
 
+    def decodes_like(self, other: RecordReader) -> bool:
+        """Whether any bytes give the same values here as by the other reader, whose schema is of the same type.
+
+        Columns alone decide, by their names. A format whose schemas say more of bytes, such as numbers or an order, says so here.
+        """
+        return self.name == other.name and bool(self.schema.equals(other.schema))
+
     def column(self, payload: Column, mode: Mode = "FAILFAST") -> Column:
         """A Spark expression giving the same columns as one struct, from a body without any header.
 
@@ -244,6 +251,8 @@ class Growing:
                      whatever they hold; None where Spark infers without one
     picked           what each payload (none null) has at this path of names, as text; null where it has no such value. None
                      where nothing can be told of a record without its schema
+    fits             whether a schema has no more columns than the format lets one grow to, whatever the settings allow; None
+                     where the format knows no bound
     """
 
     names_no_schema: Callable[[Column], Column]
@@ -251,6 +260,7 @@ class Growing:
     reader: Callable[[Schema], GrowingReader]
     survey: Callable[[Schema], Survey] | None = None
     picked: Callable[[pa.BinaryArray, Sequence[str]], pa.StringArray] | None = None
+    fits: Callable[[Schema], bool] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

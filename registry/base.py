@@ -12,6 +12,9 @@ from distributary.errors import BadSchema, RegistryFault, SchemaNotFound
 # STRUCT is a Spark StructType as JSON, which no registry holds: schemas that were inferred are of it.
 SchemaType = Literal["AVRO", "PROTOBUF", "JSON", "STRUCT"]
 
+# Confluent's rules after which a decoder here would take ciphertext for values: of single fields, and of the whole payload.
+_ENCRYPTING = frozenset({"ENCRYPT", "ENCRYPT_PAYLOAD"})
+
 REGISTERED: tuple[SchemaType, ...] = ("AVRO", "PROTOBUF", "JSON")
 
 
@@ -97,8 +100,8 @@ class Schema:
     @property
     def unusable(self) -> str:
         """Why no record of it can be decoded here, whatever its text; empty where nothing speaks against it."""
-        encrypted = "ENCRYPT" in self.rules
-        return "its fields are encrypted in the client, which is not supported" if encrypted else ""
+        encrypted = not _ENCRYPTING.isdisjoint(self.rules)
+        return "its records are encrypted in the client, which is not supported" if encrypted else ""
 
 
 @dataclass(frozen=True, slots=True)

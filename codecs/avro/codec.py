@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from distributary.codecs.avro.decode.exact import ExactDecoder
 from distributary.codecs.avro.decode.fast import ArrowDecoder, can_read
+from distributary.codecs.avro.resolution.matching import same
 from distributary.codecs.avro.resolution.reader import resolving_reader
 from distributary.codecs.avro.types.columns import columns_of, schema_of
 from distributary.codecs.avro.types.description import described
@@ -36,6 +37,7 @@ class AvroReader(RecordReader):
     def __init__(self, text: str, imports: tuple[tuple[str, str], ...], prefix: str | None = None) -> None:
         top = parse_schema(text, dict(imports))
         self._columns = columns_of(top) if prefix is None else named_by_type(columns_of(top), prefix)
+        self._top = top
         self.name = top.name or top.kind.value
         self.schema = schema_of(self._columns)
         self.is_record = top.kind is Kind.RECORD
@@ -46,6 +48,10 @@ class AvroReader(RecordReader):
         """All payloads (bodies without any header, no nulls) as rows; the broken ones as failures."""
         together = self._exact.batch if self._fast is None else self._fast.batch
         return decode_each(payloads, together, self._exact.one, pa.RecordBatch.from_pylist([], self.schema))
+
+    def decodes_like(self, other: RecordReader) -> bool:
+        """Whether the two schemas are one, but for words, aliases and defaults."""
+        return isinstance(other, AvroReader) and super().decodes_like(other) and same(self._top, other._top)
 
     def column(self, payload: SparkColumn, mode: Mode = "FAILFAST") -> SparkColumn:
         """A Spark expression giving the same columns as one struct, by Spark's `from_avro`.

@@ -86,6 +86,7 @@ class DebeziumCodec(Codec):
             reader=lambda schema: TextReader(growing.reader(schema), self._enveloped),
             survey=None if growing.survey is None else partial(_survey, growing.survey),
             picked=None if growing.picked is None else partial(_picked, growing.picked),
+            fits=growing.fits,
         )
 
 

@@ -63,6 +63,12 @@ class ColumnsReader(RecordReader):
             around=Around(beside(own, self._keep), others),
         )
 
+    def decodes_like(self, other: RecordReader) -> bool:
+        """Whether the two envelopes are one as their format decodes them."""
+        if not isinstance(other, ColumnsReader) or not super().decodes_like(other):
+            return False
+        return self._inner.decodes_like(other._inner)
+
     def _values(self, whole: pa.RecordBatch, rows: npt.NDArray[np.int64], said: Said) -> list[pa.Array]:
         """The columns of these envelopes' rows: of deletes what was there before."""
         after = _some(whole.column(AFTER), rows)

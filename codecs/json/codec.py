@@ -112,6 +112,7 @@ class JsonCodec(Codec):
             reader=lambda schema: self.reader(schema, ()),
             survey=self.survey,
             picked=self.picked,
+            fits=self.fits,
         )
 
     def as_spark(self, options: Mapping[str, str]) -> JsonCodec:
@@ -131,6 +132,10 @@ class JsonCodec(Codec):
     def picked(self, payloads: pa.BinaryArray, path: Sequence[str]) -> pa.StringArray:
         """What each payload has at this path of names, as text; null for none, an object, a list, or what is no JSON."""
         return picked(payloads, path)
+
+    def fits(self, schema: Schema) -> bool:
+        """Whether a schema has no more columns than it may grow to."""
+        return leaves(arrow_schema(schema.text)) <= MAX_LEAVES
 
     def survey(self, known: Schema) -> JsonSurvey:
         """A look at records, some of whose fields have the types of this schema whatever they hold."""

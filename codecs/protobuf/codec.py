@@ -25,6 +25,7 @@ from distributary.codecs.protobuf.json_text import JsonWriter
 from distributary.codecs.protobuf.plain_type import has_groups, wire_message
 from distributary.codecs.protobuf.spark_columns import ProtobufOptions, protobuf_options, spark_columns
 from distributary.codecs.protobuf.unknown import UnknownFields
+from distributary.codecs.protobuf.wire_form import wire_form
 from distributary.codecs.wire import header as wire_header
 from distributary.codecs.wire.header import Frames
 from distributary.errors import BadSchema
@@ -50,6 +51,7 @@ class ProtobufReader(RecordReader):
             name: JsonWriter(pool.FindMessageTypeByName(name), pool, enum_numbers=numbers)
             for name in _json_types(columns)
         }
+        self._message = message
         self.name = str(message.full_name)
         self.schema = schema_of(columns)
         self._empty = pa.RecordBatch.from_pylist([], self.schema)
@@ -70,6 +72,12 @@ class ProtobufReader(RecordReader):
         together = self._exact.batch if self._fast is None else self._fast.batch
         decoded = decode_each(payloads, together, self._exact.one, self._empty)
         return replace(decoded, unknown=self._unknown.sampled(payloads, decoded.source))
+
+    def decodes_like(self, other: RecordReader) -> bool:
+        """Whether the two messages have the same fields, by numbers too, and so has whatever is in them."""
+        if not isinstance(other, ProtobufReader) or not super().decodes_like(other):
+            return False
+        return wire_form(self._message) == wire_form(other._message)
 
     def column(self, payload: SparkColumn, mode: Mode = "FAILFAST") -> SparkColumn:
         """A Spark expression giving the same columns as one struct, by Spark's `from_protobuf`.

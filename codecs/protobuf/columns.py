@@ -5,7 +5,6 @@ docs/reference/protobuf.md has the table. Every field is nullable, every type is
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -175,7 +174,6 @@ def schema_of(columns: tuple[Column, ...]) -> pa.Schema:
     return pa.schema([column.field for column in columns])
 
 
-@functools.cache
 def is_recursive(message: Descriptor) -> bool:
     """Whether a message of this type can contain another one of its own type, at any depth."""
     seen: set[str] = set()
@@ -198,6 +196,8 @@ class ColumnMapping:
     def __init__(self, name: str) -> None:
         self.name = name
         self.fields = 0
+        # By full name, and no longer than this mapping: a descriptor that outlives it holds all that was loaded with it.
+        self._recursive: dict[str, bool] = {}
 
     def columns(self, message: Descriptor, depth: int) -> tuple[Column, ...]:
         """The columns of a message, which is so many levels deep. Raises BadSchema where they would be too many."""
@@ -254,9 +254,16 @@ class ColumnMapping:
             return _TIMES[message.full_name]
         if message.full_name in WRAPPERS:
             return Shape.WRAPPER
-        if message.full_name in _AS_JSON or is_recursive(message):
+        if message.full_name in _AS_JSON or self.is_recursive(message):
             return Shape.JSON
         return Shape.STRUCT if fields_of(message) else Shape.EMPTY
+
+    def is_recursive(self, message: Descriptor) -> bool:
+        """Whether a message of this type can contain another one of its own type; each type is looked at once."""
+        known = self._recursive.get(message.full_name)
+        if known is None:
+            known = self._recursive[message.full_name] = is_recursive(message)
+        return known
 
     def scalar(self, kind: int) -> int:
         """The Protobuf type that a scalar, or a map's key, of this type is read as."""

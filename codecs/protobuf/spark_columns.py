@@ -23,7 +23,6 @@ from distributary.codecs.protobuf.columns import (
     Many,
     Shape,
     Wire,
-    is_recursive,
     many_type,
     message_of,
     value_of,
@@ -118,7 +117,7 @@ class _SparkMapping(ColumnMapping):
         if message.full_name == "google.protobuf.Any" and self.options.convert_any_fields_to_json:
             return Shape.JSON
         never = not self.options.recursive_fields_max_depth
-        return Shape.JSON if never and is_recursive(message) else Shape.STRUCT
+        return Shape.JSON if never and self.is_recursive(message) else Shape.STRUCT
 
     def _is_cut(self, value: FieldDescriptor) -> bool:
         """Whether the field is left out, since it would be the message within itself once too often."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from distributary.codecs.base import INFERRED, Codec
+from distributary.codecs.base import INFERRED, Codec, Growing
 from distributary.codecs.types.fields import fields_in
 from distributary.errors import BadSchema, RegistryFault, SchemaNotFound
 from distributary.ingest import pins as reasons
@@ -149,12 +149,16 @@ class SchemaBook:
             return None
         proposed = [replace(newest, text=text) for text in sorted(set(texts))]
         merged = growing.merged([newest, *proposed])
-        if self._fields(merged) > max_fields:
+        if not self._within(growing, merged, max_fields):
             merged = newest
             for one in sorted(proposed, key=self._fields):
                 more = growing.merged([merged, one])
-                merged = more if self._fields(more) <= max_fields else merged
+                merged = more if self._within(growing, more, max_fields) else merged
         return None if merged.text == newest.text else merged
+
+    def _within(self, growing: Growing, schema: Schema, max_fields: int) -> bool:
+        """Whether a schema is within what the settings allow, and its format."""
+        return self._fields(schema) <= max_fields and (growing.fits is None or growing.fits(schema))
 
     def _fields(self, schema: Schema) -> int:
         return fields_in(self._codec.reader(schema, ()).schema)
@@ -259,14 +263,14 @@ class SchemaBook:
 
 
 def same_columns(codec: Codec) -> Callable[[RecordKey, Schema, Schema], bool]:
-    """Whether two texts of one schema decode to the same columns: registries rewrite what they are given."""
+    """Whether two texts of one schema decode to the same columns and values: registries rewrite what they are given."""
 
     def same(key: RecordKey, pinned: Schema, offered: Schema) -> bool:
         try:
             readers = [codec.reader(schema, key[1]) for schema in (pinned, offered)]
         except BadSchema:
             return False
-        return readers[0].name == readers[1].name and bool(readers[0].schema.equals(readers[1].schema))
+        return pinned.type == offered.type and readers[0].decodes_like(readers[1])
 
     return same
 

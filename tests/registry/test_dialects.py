@@ -90,13 +90,20 @@ def test_a_type_that_nobody_here_reads_is_a_bad_schema_and_asked_for_once(
     assert server.calls(ID) == 1
 
 
-def test_encryption_rules_are_named(server: AnswerServer, connect: Connect) -> None:
+@pytest.mark.parametrize(
+    ("place", "kind"), [("domainRules", "ENCRYPT"), ("encodingRules", "ENCRYPT_PAYLOAD")]
+)
+def test_encryption_rules_are_named_and_make_a_schema_unusable(
+    server: AnswerServer, connect: Connect, place: str, kind: str
+) -> None:
     rules = [
-        {"name": "pii", "kind": "TRANSFORM", "mode": "WRITEREAD", "type": "ENCRYPT", "tags": ["PII"]},
+        {"name": "pii", "kind": "TRANSFORM", "mode": "WRITEREAD", "type": kind, "tags": ["PII"]},
         {"name": "off", "kind": "TRANSFORM", "mode": "WRITEREAD", "type": "JSONATA", "disabled": True},
     ]
-    server.on(ID, server.json({"schema": '"string"', "ruleSet": {"domainRules": rules}}))
-    assert connect(server.url).by_ref(7).rules == ("ENCRYPT",)
+    server.on(ID, server.json({"schema": '"string"', "ruleSet": {place: rules}}))
+    schema = connect(server.url).by_ref(7)
+    assert schema.rules == (kind,)
+    assert "encrypted in the client" in schema.unusable
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf.descriptor_pool import DescriptorPool
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.codecs.protobuf_samples import (
@@ -25,7 +27,9 @@ from tests.codecs.protobuf_samples import (
 from distributary.codecs import reasons
 from distributary.codecs.base import Decoded
 from distributary.codecs.protobuf.codec import ProtobufCodec, ProtobufReader
+from distributary.codecs.protobuf.spark_columns import ProtobufOptions
 from distributary.errors import BadSchema
+from distributary.registry.protobuf.text import compile_text
 
 RICH_TYPE = descriptor(RICH, "rich.Rich")
 READER = ProtobufCodec().reader(schema(RICH), RICH_PATH)
@@ -302,6 +306,23 @@ def test_a_schema_that_unfolds_without_end_is_refused() -> None:
 def test_readers_are_kept() -> None:
     again = ProtobufCodec().reader(schema(RICH, 99), RICH_PATH)
     assert again is READER
+
+
+@pytest.mark.parametrize("options", [None, ProtobufOptions()])
+def test_what_was_loaded_for_a_schema_goes_with_its_reader(options: ProtobufOptions | None) -> None:
+    """A process meets schemas for as long as it lives."""
+    of = schema('syntax = "proto3"; message A { B b = 1; } message B { A a = 1; C c = 2; } message C {}')
+    pools = type(DescriptorPool())  # not the class of that name, where the library is C
+
+    def load() -> int:
+        ProtobufReader(compile_text(of.text, of.imports), (0,), options)
+        ProtobufCodec().description(of, (0,))
+        gc.collect()
+        return sum(isinstance(held, pools) for held in gc.get_objects())
+
+    before = load()
+    assert before
+    assert [load() for _ in range(3)] == [before] * 3
 
 
 def test_an_interrupt_is_not_taken_for_a_broken_record(monkeypatch: pytest.MonkeyPatch) -> None:

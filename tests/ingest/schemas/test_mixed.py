@@ -106,3 +106,14 @@ def test_where_nothing_may_be_inferred_nothing_grows(tmp_path: Path, registry: M
     assert known.grown({(-1, ()): [struct("level")]}, 1000) == []
     known.pin(known.learn([(INFERRED, ())]).records)
     assert known.grown({(-1, ()): [struct("a", "b")]}, 1) == []
+
+
+def test_what_several_workers_propose_grows_a_schema_no_further_than_one_may(
+    tmp_path: Path, registry: MemoryRegistry
+) -> None:
+    """However many decode.max_fields allows: a format has a bound of its own, which no worker alone goes beyond."""
+    known = book(tmp_path, mixed(tmp_path, registry))
+    known.pin(known.learn([(INFERRED, ())]).records)
+    proposals = [struct(*(f"{worker}{number}" for number in range(3000))) for worker in "ab"]
+    known.pin(known.grown({(-1, ()): proposals}, 10_000))
+    assert len(known.layout((-2, ())).names) == 3000
