@@ -21,7 +21,7 @@ from distributary.ingest.merge.live_files import Action
 from distributary.ingest.parquet.data_file import rewritten_name
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import ENGINE, is_read, put_entry
+from distributary.ingest.tables.log import ENGINE, is_read, is_still_there, put_entry
 from distributary.ingest.tables.state import TableState, state_of
 
 ATTEMPTS = 20
@@ -112,12 +112,14 @@ def without_rows(place: Files, rows: Rows, erasure: str, *, dry_run: bool = Fals
         place.sync([one.made.name for one in found.values() if one.made is not None])
         if rows.told and rows.keep is not None:
             rows.keep(pa.concat_tables([one.told for one in found.values()]))
-        put = put_entry(place, state.version + 1, _actions(list(found.values()), erasure))
+        actions = _actions(list(found.values()), erasure)
+        put = put_entry(place, state.version + 1, actions)
         # To read large files takes so long that the log may have been cleaned up beyond that number.
         if put and is_read(place, state.version + 1):
             # With what it rests on: were that lost, it would be undone, and a batch that comes again would bring the rows back.
             place.sync_folders([""])
-            return replace(told, version=state.version + 1)
+            if is_still_there(place, state.version + 1, actions):
+                return replace(told, version=state.version + 1)
     return Rewritten(left=f"{ATTEMPTS} times another writer was first; say it again when there is less to do")
 
 

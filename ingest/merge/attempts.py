@@ -67,6 +67,11 @@ class KnownFiles:
             live.follow(actions)
             self._keep(version.place, live, version.tag)
 
+    def forget(self, url: str) -> None:
+        """Take note that a table is not what it was: the entry that was noted may not be the one whose tag was seen."""
+        with self._lock:
+            self._known.pop(url, None)
+
     def _followed(self, version: Version) -> LiveFiles | None:
         """What is known, brought up to a version; None where nothing is, or another entry took the place of one that was read."""
         live, tag = self._taken(version.place)

@@ -12,7 +12,7 @@ from distributary.ingest.merge import live_files
 from distributary.ingest.merge.entry import removal
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import ENGINE, clocks, is_read, put_entry
+from distributary.ingest.tables.log import ENGINE, clocks, is_read, is_still_there, put_entry
 from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.tables.transaction import Transaction, is_committed
 
@@ -34,11 +34,12 @@ def empty(place: Files, by: Transaction, reset: str) -> int | None:
             return None
         began, state = clocks(), state_of(opened(place), place)
         failpoints.reach(failpoints.AMID_RESET, 0)
-        version = state.version + 1
-        if put_entry(place, version, _actions(place, state, by, reset)) and is_read(place, version, began):
+        version, actions = state.version + 1, _actions(place, state, by, reset)
+        if put_entry(place, version, actions) and is_read(place, version, began):
             # With what it rests on: were that lost, it would be undone, and the rows be there beside those that come anew.
             place.sync_folders([""])
-            return version
+            if is_still_there(place, version, actions):
+                return version
     raise PipelineError(f"table {place}: {_ATTEMPTS} times another writer was first; say it again")
 
 

@@ -208,6 +208,22 @@ def is_read(table: At, version: int, began: tuple[float, float] | None = None) -
     return not any(_ENTRY.fullmatch(name) or _CHECKPOINT.match(name) for name in behind)
 
 
+def is_still_there(table: At, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the entry of a version is (still) the one with these actions, the first of which has a `txnId`.
+
+    On a local file system Delta's own store looks whether a version is there and then renames its entry to it.
+    """
+    files = files_at(table)
+    if files.remote:
+        return True
+    try:
+        told = entry(files, version)
+    except FileNotFoundError:
+        return False
+    own = actions[0]["commitInfo"]["txnId"]
+    return any(action.get("commitInfo", {}).get("txnId") == own for action in told)
+
+
 def sync_logs(root: At, folders: Iterable[str]) -> None:
     """Let the newest entries of these tables, and checkpoints of them, survive a loss of power, whoever wrote them."""
     files = files_at(root)

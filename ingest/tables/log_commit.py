@@ -281,7 +281,9 @@ class NativeCommits:
 
     def forget(self, table: At) -> None:
         """Take note that a table is not what it was."""
-        self._seen.pop(files_at(table).url, None)
+        url = files_at(table).url
+        self._seen.pop(url, None)
+        self._files.forget(url)
 
     def _merge(self, attempts: Attempts, one: TableCommit, seen: _Seen) -> list[dict[str, Any]]:
         """The entry by which a batch is merged into what the table is now."""

@@ -14,6 +14,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from distributary.errors import CommitImpossible, TableAhead
 from distributary.ingest.columns.differences import differences
+from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.merge.entry import FILES, digest
 from distributary.ingest.merge.rule import MergeRule, memory_folder, memory_schema
 from distributary.ingest.parquet.data_file import DataFile, partitions_of
@@ -147,10 +148,11 @@ class TableCommit:
             return False
         if newest == mine.batch_id and self._is_told(version):
             return True
+        # That others came since says nothing against it, as it does of a batch: what remembers deletes gets them before the table does.
+        alone = is_of_replay(mine.app_id) or (newest > mine.batch_id and self.table.endswith(MEMORY_SUFFIX))
+        if alone and self._told(version):
+            return True
         if is_of_replay(mine.app_id):
-            # That others came since says nothing against it, as it does of a batch.
-            if self._told(version):
-                return True
             raise self.ahead("what a later replay gave it")
         what = (
             f"batch {newest} already"

@@ -28,7 +28,7 @@ from distributary.ingest.parquet.statistics import Indexed
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import named_columns
-from distributary.ingest.tables.log import CHANGES, ENGINE, entry, is_read, put_entry
+from distributary.ingest.tables.log import CHANGES, ENGINE, entry, is_read, is_still_there, put_entry
 from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.upkeep.compaction import ATTEMPTS, Compaction, Size, target_bytes
 
@@ -64,16 +64,16 @@ def write_anew(
             made = sum(-(-one.bytes // target_bytes(state.properties)) for one in planned)
             return replace(done, compacted=sum(len(one.files) for one in planned), made=made)
         try:
-            whole = True
+            whole, own = True, list[Mapping[str, Any]]()
             for one in planned:
-                written = _written(place, state, one)
+                written = _written(place, state, one, own)
                 if written is None:
                     whole = False
                     break
-                version, made = written
+                version, made, actions = written
                 if version == state.version + 1:
                     # Otherwise each would go through the entries of all before it. A rival's between them is to be held against all.
-                    state = replace(state, version=version)
+                    state, own = replace(state, version=version), actions
                 done = replace(done, compacted=done.compacted + len(one.files), made=done.made + made)
         except FileNotFoundError:
             # Somebody brought its rows into another file, and cleaned up.
@@ -97,8 +97,13 @@ def _size(live: LiveFiles) -> Size:
     return Size.of([int(add["size"]) for _, add in live])
 
 
-def _written(place: Files, state: TableState, portion: Portion) -> tuple[int, int] | None:
-    """By which version, and in how many files, a portion was written anew; None where a rival changed what was read. Raises as `write_sorted`."""
+def _written(
+    place: Files, state: TableState, portion: Portion, own: Sequence[Mapping[str, Any]]
+) -> tuple[int, int, list[Mapping[str, Any]]] | None:
+    """By which version, in how many files and by which actions a portion was written anew; None where a rival changed what was read.
+
+    `own` are the actions of the version that it goes on from, where that is of the portion before. Raises as `write_sorted`.
+    """
     by, partition = state.clustering or (), _partition_of(portion)
     target = Target(
         pa.schema([one for one in state.layout if one.name not in partition]),
@@ -109,12 +114,15 @@ def _written(place: Files, state: TableState, portion: Portion) -> tuple[int, in
     made = write_sorted(place, list(portion.files.items()), target)
     place.sync(one.name for one in made)
     failpoints.reach(failpoints.AMID_UPKEEP, state.version)
-    version = _put(place, state.version + 1, portion, _actions(portion, made, by))
+    actions = _actions(portion, made, by)
+    # Another writer's entry may have taken the place of ours, and what it changed be in this portion.
+    rests = not own or is_still_there(place, state.version, own)
+    version = _put(place, state.version + 1, portion, actions) if rests else None
     if version is None:
         place.delete([one.name for one in made])
         return None
     place.sync([entry_path(version)])
-    return version, len(made)
+    return version, len(made), actions
 
 
 def _partition_of(portion: Portion) -> Mapping[str, str | None]:
@@ -140,7 +148,7 @@ def _put(place: Files, version: int, portion: Portion, actions: Sequence[Mapping
     return version
 
 
-def _actions(portion: Portion, made: Sequence[Made], by: Sequence[Path]) -> list[dict[str, Any]]:
+def _actions(portion: Portion, made: Sequence[Made], by: Sequence[Path]) -> list[Mapping[str, Any]]:
     now = int(time.time() * 1000)
     info = {
         "timestamp": now,

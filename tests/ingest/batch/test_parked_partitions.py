@@ -107,3 +107,37 @@ def test_no_table_is_made_anew_that_could_never_take_what_waits(
     assert [one.name for one in (tmp_path / "lake").iterdir() if one.name.startswith(f".{GOLF}")] == []
     resolve(settings(tmp_path, tables=[before]), GOLF, "recreate")
     assert begun(tmp_path, before).log.so_far.parked == {}
+
+
+def test_deletes_of_which_some_were_brought_in_for_the_memory_alone_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the later of them what remembers deletes was taken for one that another log had filled, at each start."""
+    monkeypatch.setattr(
+        queries, "run_rules", partial(run_rules, conditions=conditions_ahead([("deletes", GONE)]))
+    )
+    query = begun(tmp_path, WITH_DELETES)
+    query.batch(0, golf(0, score=1))
+    aside = without_log(monkeypatch, tmp_path, lambda: query.batch(1, golf(1, score=12)))
+    query.batch(2, golf(2, score=13))
+    query.batch(3, golf(3, score=2))
+    assert len(query.log.so_far.parked[GOLF]) == 3
+    shutil.move(aside, tmp_path / "lake" / GOLF / "_delta_log")
+    last = query.log.so_far.parked[GOLF][1]
+
+    def dies(point: str, number: int) -> None:
+        # With its deletes remembered.
+        if (point, number) == (failpoints.AMID_MERGE, last):
+            raise failpoints.Failpoint(point)
+
+    with monkeypatch.context() as patch, pytest.raises(failpoints.Failpoint):
+        patch.setattr(failpoints, "reach", dies)
+        begun(tmp_path, WITH_DELETES)
+    assert begun(tmp_path, WITH_DELETES).log.so_far.parked == {}
+    rows = pa.table(
+        QueryBuilder()
+        .register("it", DeltaTable(tmp_path / "lake" / GOLF))
+        .execute("SELECT score FROM it")
+        .read_all()
+    )
+    assert sorted(rows["score"].to_pylist()) == [1, 2]

@@ -167,6 +167,25 @@ def test_a_rival_that_was_first_keeps_its_rows(tmp_path: Path, monkeypatch: pyte
     assert done.rows == 3
 
 
+def test_rows_go_though_another_entry_took_the_place_of_the_one_by_which_they_went(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta's own store on a local file system looks whether a version is there and then renames its entry to it."""
+    table = made(tmp_path)
+    table.merge([row(1, 1, "ann"), row(2, 1, "bob")])
+
+    def replaced(place: Any, version: int, actions: Any) -> bool:
+        monkeypatch.setattr(rewriting, "put_entry", put_entry)
+        new = put_entry(place, version, actions)
+        place.put(entry_path(version), b'{"commitInfo":{"timestamp":1,"operation":"OTHER"}}\n')
+        return new
+
+    monkeypatch.setattr(rewriting, "put_entry", replaced)
+    done = without_rows(table.place, who("ann"), "this")
+    assert (done.rows, done.version) == (1, 3)
+    assert in_files(table) == {"bob"}
+
+
 def test_rows_go_though_the_log_was_cleaned_up_while_files_were_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

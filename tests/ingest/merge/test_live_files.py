@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,11 @@ from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import attempts, live_files
 from distributary.ingest.merge.attempts import KnownFiles, Version
 from distributary.ingest.merge.rule import MergeRule
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
-from distributary.ingest.tables.log import entry_tag
+from distributary.ingest.tables import log_commit
+from distributary.ingest.tables.commit import make_lasting
+from distributary.ingest.tables.log import entry_tag, put_entry
 
 
 @pytest.fixture
@@ -130,6 +133,27 @@ def test_a_table_that_was_overwritten_is_read_anew(table: Upserted) -> None:
     table.merge([row(5, 5, "5"), row(6, 9, "9")])
     assert values(table)[5] == "5"
     assert values(table)[6] == "9"
+
+
+def test_rows_are_merged_again_whose_entry_was_replaced_before_anybody_looked_at_it(
+    table: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the entry said of files was kept for that of the other writer, and each row was found to be there already."""
+    before = values(table)
+
+    def put(place: Files, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+        new = put_entry(place, version, actions)
+        place.put(entry_path(version), b'{"commitInfo":{"timestamp":1,"operation":"OTHER"}}\n')
+        return new
+
+    part = table.part([row(5, 9, "9"), row(10, 1, "new")])
+    with monkeypatch.context() as patch:
+        patch.setattr(log_commit, "put_entry", put)
+        assert table.commits.commit(part)
+    assert make_lasting(table.root, [part], table.commits) == [part]
+    assert table.commits.commit(part)
+    assert make_lasting(table.root, [part], table.commits) == []
+    assert values(table) == {**before, 5: "9", 10: "new"}
 
 
 def test_a_table_comes_to_be_known_while_another_is_forgotten(

@@ -12,9 +12,11 @@ from tests.ingest.merge.test_upsert import START
 from tests.ingest.merge.upserted import Upserted, ordered_by
 
 from distributary.ingest import failpoints
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge.rule import MergeRule
 from distributary.ingest.rebuild import emptying
 from distributary.ingest.rebuild.emptying import RESET, empty
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import entry, put_entry
 from distributary.ingest.tables.transaction import Transaction, newest_batch
@@ -90,6 +92,23 @@ def test_a_rival_that_is_first_is_emptied_too(table: Upserted, monkeypatch: pyte
     monkeypatch.setattr(emptying, "put_entry", rival)
     assert empty(table.place, ONE, "one") is not None
     assert table.rows() == []
+
+
+def test_another_entry_that_took_the_place_of_its_own_is_emptied_too(
+    table: Upserted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta's own store on a local file system looks whether a version is there and then renames its entry to it."""
+
+    def replaced(place: Files, version: int, actions: Any) -> bool:
+        monkeypatch.setattr(emptying, "put_entry", put_entry)
+        new = put_entry(place, version, actions)
+        place.put(entry_path(version), b'{"commitInfo":{"timestamp":1,"operation":"OTHER"}}\n')
+        return new
+
+    monkeypatch.setattr(emptying, "put_entry", replaced)
+    assert empty(table.place, ONE, "one") == opened(table.place).version()
+    assert table.rows() == []
+    assert empty(table.place, ONE, "one") is None
 
 
 def test_a_crash_before_its_entry_leaves_all_of_it(table: Upserted, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,9 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import UPSERT_PROPERTY
+from distributary.ingest.tables.log import put_entry
 from distributary.ingest.tables.state import state_of
+from distributary.ingest.upkeep import written_anew
 from distributary.ingest.upkeep.compaction import ATTEMPTS, Compaction
 from distributary.ingest.upkeep.worn import bring_together
 
@@ -113,6 +115,33 @@ def test_a_merge_in_between_counts_for_the_files_that_are_still_to_be_written(
         done = kept_up(table)
     assert (done.compacted, done.left) in [(2, ""), (3, "")]
     assert sequences(table) == {**before, key: 4}
+    assert len(table.rows()) == len(before)
+    paths = [path for path, _ in as_the_protocol_has_them(table.place)]
+    assert sorted(paths) == sorted(name for name, _ in live_files.read(table.place, newest(table.place)))
+
+
+def test_an_entry_that_took_the_place_of_its_own_counts_for_the_files_that_are_still_to_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta's own store on a local file system looks whether a version is there and then renames its entry to it."""
+    table = replaced(files_at(tmp_path), ["v"])
+    before = sequences(table)
+    puts = list[int]()
+
+    def put(place: Files, version: int, actions: Sequence[Mapping[str, Any]]) -> bool:
+        puts.append(version)
+        if len(puts) > 1:
+            return put_entry(place, version, actions)
+        # What the other writer marks is in the file that is to be written next.
+        key = 35 if actions[1]["remove"]["partitionValues"]["v"] == "a" else 34
+        table.merge([row(key, 4, "ab"[key % 2])])
+        before[key] = 4
+        return True
+
+    monkeypatch.setattr(written_anew, "put_entry", put)
+    done = kept_up(table)
+    assert sequences(table) == before
+    assert (done.compacted, done.left) == (3, "")
     assert len(table.rows()) == len(before)
     paths = [path for path, _ in as_the_protocol_has_them(table.place)]
     assert sorted(paths) == sorted(name for name, _ in live_files.read(table.place, newest(table.place)))
