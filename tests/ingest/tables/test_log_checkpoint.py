@@ -108,14 +108,7 @@ def test_a_log_in_which_others_commit_in_step_gets_its_checkpoints(
         ("", 24),
         ("[]", 24),
     ],
-    ids=[
-        "the first",
-        "a small table",
-        "a table of the interval's size",
-        "a large table",
-        "an empty note",
-        "no note",
-    ],
+    ids=["first", "small table", "table of the interval's size", "large table", "empty note", "no note"],
 )
 def test_the_larger_a_table_the_fewer_its_checkpoints(tmp_path: Path, last: object, due: int) -> None:
     place = files_at(tmp_path)
