@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
 import tempfile
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -92,6 +93,17 @@ def _one_authority(folder: Path) -> Path:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for garbage neither while ten thousand tests are collected, of which each is kept, nor among them later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
     """Mark whatever asks for Spark or the stack, before `-m` chooses by marks; then take the longest files first.
 
@@ -117,6 +129,15 @@ def _usual_seconds(item: pytest.Item) -> float:
     """What such a test takes, roughly."""
     spark, stack = (item.get_closest_marker(mark) is not None for mark in ("spark", "stack"))
     return 4.0 if spark and stack else 1.5 if spark or stack else 0.03
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Those of the code that is tested, and of what it starts, are where the tests' folders are: in memory, and gone with them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", str(tmp_path_factory.mktemp("temporary")))
+        patch.setattr(tempfile, "tempdir", None)
+        yield
 
 
 @pytest.fixture(scope="session")
