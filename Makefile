@@ -3,7 +3,7 @@
 #   TESTS=tests/codecs  what `make test` runs
 #   OTHER=3.12          the Python of `make test-python`
 #   OTHER_SPARK=3.5     the Spark of `make test-spark`
-#   JOBS=2              in how many processes; each has a Spark of its own and, where tests ask for them, a broker and a registry
+#   JOBS=2              in how many processes (`make test`: 3, where there is memory); each has a Spark of its own and, where tests ask for them, a broker and a registry
 #   ARGS="..."          more options for the program that a target runs
 
 SHELL := /bin/sh
@@ -46,8 +46,11 @@ drill: setup $(CLASSES) ## Harm pipelines on a real broker and registry in every
 examples: setup $(CLASSES) ## Play the examples, each held against a recomputation by other means (ARGS="keyed_json")
 	$(BIN)/python -m examples $(ARGS)
 
+# Each process waits for its own Spark, broker and registry for a third of the time, which a third one uses; it takes 4 GB of memory.
+THIRD = $(if $(filter file,$(origin JOBS)),$(shell awk '/MemAvailable/ && $$2 > 14000000 { print "-n 3" }' /proc/meminfo 2>/dev/null))
+
 test: setup $(CLASSES) $(S3) ## Run the tests (TESTS= names some, ARGS= adds pytest options)
-	$(PYTEST) $(if $(filter tests,$(TESTS)),-m "not heavy and not cluster") $(TESTS) $(ARGS)
+	$(PYTEST) $(THIRD) $(if $(filter tests,$(TESTS)),-m "not heavy and not cluster") $(TESTS) $(ARGS)
 
 test-heavy test-heavy-part: setup $(CLASSES) $(STORES)
 	$(PART_OF_HEAVY) $(PYTEST) -m "heavy and not cluster" tests $(ARGS)
