@@ -14,8 +14,14 @@ from pyspark.sql import SparkSession
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.storage.stores import KINDS, Store
 
-from distributary.ingest import failpoints
+from distributary.ingest import failpoints, supervisor
 from distributary.producer_sim.stack.local import LocalStack
+
+
+@pytest.fixture(autouse=True)
+def ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run in this process that is told to stop looks for that often: half a second each adds up."""
+    monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.05)
 
 
 @pytest.fixture
