@@ -294,14 +294,14 @@ def test_a_record_that_its_pattern_reads_without_end_keeps_no_other_from_its_pla
 def test_thousands_of_such_records_are_given_ever_less_time_and_the_others_their_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(validation, "LONGEST_SECONDS", 1.0)
+    monkeypatch.setattr(validation, "LONGEST_SECONDS", 0.2)
     monkeypatch.setattr(validation, "_FEWEST_SECONDS", 0.001)
     monkeypatch.setattr(validation, "_SECONDS_A_BYTE", 1e-5)
     schema = record(name={"type": "string", "pattern": r"^([a-z]+\s?)+$"}, n={"type": "integer"})
     odd, fine = [json.dumps({"name": name}).encode() for name in ("b" * 60 + "!", "one")]
     began = process_time()
     decoded = reader(schema, validate=True).decode(pa.array([odd, fine] * 500, pa.binary()))
-    assert process_time() - began < 30
+    assert process_time() - began < 15
     assert decoded.source.tolist() == list(range(1, 1000, 2))
     assert {failure.reason for failure in decoded.failures} == {reasons.INVALID}
 

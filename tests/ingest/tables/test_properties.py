@@ -240,9 +240,11 @@ def test_spark_reads_a_table_of_every_interval_that_the_settings_take(
         "interval 1 week 2 days",
         "INTERVAL 3 Hours 4 minutes 5 seconds",
         "interval 6 milliseconds 7 microseconds",
+        f"interval {365_000 * 24} hours",
     )
-    for number, interval in enumerate((*intervals, f"interval {365_000 * 24} hours")):
-        given = TypeAdapter(TableProperties).validate_python(dict.fromkeys(DURATIONS, interval))
+    for number in range(0, len(intervals), len(DURATIONS)):
+        each = dict(zip(DURATIONS, intervals[number : number + len(DURATIONS)], strict=True))
+        given = TypeAdapter(TableProperties).validate_python(each)
         create(tmp_path / str(number), A, given)
         spark.sql(f"INSERT INTO delta.`{tmp_path / str(number)}` VALUES (1, null)")  # noqa: S608
         assert spark.read.format("delta").load(str(tmp_path / str(number))).count() == 1

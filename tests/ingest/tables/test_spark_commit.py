@@ -265,7 +265,8 @@ def test_rows_that_are_not_all_in_are_noticed_and_the_files_kept(spark: SparkSes
     assert (path / file.name).exists()
 
 
-@pytest.mark.parametrize("others", ["EXCEPTION", "LEGACY"])
+# That nothing is asked of the session is seen where it would end the query; where it would move times the settings are the same.
+@pytest.mark.parametrize("others", ["EXCEPTION", pytest.param("LEGACY", marks=pytest.mark.heavy)])
 def test_times_of_any_year_are_committed_whatever_a_session_takes_others_times_for(
     spark: SparkSession, tmp_path: Path, others: str
 ) -> None:
