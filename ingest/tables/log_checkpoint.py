@@ -103,6 +103,7 @@ class LogCheckpoints:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="log-checkpoint")
         self._under_way: dict[str, Future[None]] = {}
         self._followed: dict[str, int] = {}
+        self._cleaned: dict[str, int] = {}
         self._lock = threading.Lock()
 
     def follow(self, committed: Committed) -> None:
@@ -134,9 +135,13 @@ class LogCheckpoints:
             last = last_checkpoint(committed.place)
             # Upkeep may have been here meanwhile.
             is_newer = last.version > committed.version and has_entry(committed.place, last.version)
+            newest = last.version
             if not is_newer and is_due(committed, last):
-                _write(committed, last)
-            clean_up(committed)
+                newest = _write(committed, last)
+            # Looking through a log takes the longer the more was committed within the time that it is kept for.
+            if self._cleaned.get(committed.place.url) != newest:
+                clean_up(committed)
+                self._cleaned[committed.place.url] = newest
         except (DeltaError, OSError, ValueError) as error:
             _log.warning(
                 "table %s: no checkpoint was written (%s); the next one will do",
@@ -208,13 +213,14 @@ def _checkpoints(place: Files, files: Iterable[_LogFile]) -> Iterator[tuple[int,
 def _too_many(place: Files, files: Sequence[_LogFile], bound: int, newest: int) -> Iterator[str]:
     """Checkpoints that make a log several times what it needs, from the oldest on: times travelled to are mostly recent.
 
-    The one that the oldest readable version stands on stays, as does the one that readers may have come upon within the last hour.
+    The one that the oldest readable version stands on stays, and the one behind it, which takes its place with time: only once that one is old,
+    too, may entries go. So does the one that readers may have come upon within the last hour.
     """
     found = [(version, info) for version, info in _checkpoints(place, files) if bound <= version <= newest]
     hour_old = _older(files, newest, _LEAST_SECONDS * 1000)
     seen = max((version for version, _ in _checkpoints(place, hour_old)), default=0)
     held = sum(info.size for _, info in found)
-    for version, info in found[1:]:
+    for version, info in found[2:]:
         if version >= seen or held <= max(_CHECKPOINTS * found[-1][1].size, _CHECKPOINT_BYTES):
             return
         held -= info.size
@@ -262,7 +268,8 @@ def _named(place: Files) -> Iterator[_LogFile]:
             yield int(found[1]), found[2], info
 
 
-def _write(committed: Committed, last: LastCheckpoint) -> None:
+def _write(committed: Committed, last: LastCheckpoint) -> int:
+    """The version that a checkpoint was written of."""
     if last.version > committed.version:
         # delta-rs puts no lower one in its place. Without it a log is listed from its beginning.
         committed.place.delete([_LAST])
@@ -271,7 +278,7 @@ def _write(committed: Committed, last: LastCheckpoint) -> None:
         # Entries may be gone behind a checkpoint that the log does not tell of: delta-rs finds it.
         with suppress(FileNotFoundError):
             _write_from_copy(committed, last)
-            return
+            return committed.version
     handle = opened(committed.place)
     written = [_checkpoint_path(handle.version()), _LAST]
     if not committed.place.remote:
@@ -286,6 +293,7 @@ def _write(committed: Committed, last: LastCheckpoint) -> None:
         # Asked once more a disk says that it has what it did not take.
         committed.place.delete(reversed(written))
         raise
+    return handle.version()
 
 
 def _write_from_copy(committed: Committed, last: LastCheckpoint) -> None:

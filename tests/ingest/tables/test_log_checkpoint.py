@@ -6,6 +6,7 @@ import json
 import os
 import random
 import re
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -228,16 +229,65 @@ def test_nothing_goes_from_a_table_that_does_not_say_so(
 def test_checkpoints_between_the_oldest_and_the_newest_go_where_they_make_a_log_several_times_what_it_needs(
     aged: tuple[Files, Path], hours: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, _ = aged
+    table, log = aged
     before = readable(table)
     monkeypatch.setattr("distributary.ingest.tables.log_checkpoint._CHECKPOINT_BYTES", 0)
+    for version in (35, 40):
+        path = log / f"{version:020d}.checkpoint.parquet"
+        path.write_bytes((log / f"{30:020d}.checkpoint.parquet").read_bytes())
+        os.utime(path, (NOW - (60 - version) * 3_600,) * 2)
     properties = {"delta.logRetentionDuration": f"interval {hours} hours"}
     gone = cleaned(table, properties)
-    # Three that are about as large are more than two and a half times the newest.
-    assert checkpoints(table) == [10, 45]
+    # More than three that are about as large are more than two and a half times the newest.
+    assert checkpoints(table) == [10, 30, 45]
     # The oldest version is read by what it stands on, those since by their entries.
     assert readable(table) == [version for version in before if version >= (10 if hours == 31 else 0)]
     assert gone and cleaned(table, properties) == 0
+
+
+def test_a_log_does_not_grow_for_ever_where_its_checkpoints_are_more_than_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them has to grow old, so that what is before it may go: those in between went before they were."""
+    monkeypatch.setattr("distributary.ingest.tables.log_checkpoint._CHECKPOINT_BYTES", 0)
+    place = files_at(tmp_path)
+    create(
+        place.below("t"),
+        A,
+        {"delta.checkpointInterval": "5", "delta.logRetentionDuration": "interval 20 hours"},
+    )
+    log, most, began = tmp_path / "t" / LOG, 0, time.time() - 90 * DAY
+    with closing(NativeCommits()) as commits:
+        for number in range(150):
+            commit(commits, place, number, 1)
+            for path in log.glob(f"{number:020d}.*"):
+                os.utime(path, (began + number * 3_600,) * 2)
+            most = max(most, len(list(log.glob("*.json"))))
+    assert most < 75
+    assert DeltaTable(tmp_path / "t", version=130).to_pyarrow_table().num_rows == 130
+
+
+def test_a_log_is_looked_through_only_where_it_has_another_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = list[int]()
+    monkeypatch.setattr(
+        "distributary.ingest.tables.log_checkpoint.clean_up",
+        lambda committed: looked.append(committed.version),
+    )
+    place = files_at(tmp_path)
+    create(place.below("t"), A, {"delta.checkpointInterval": "2"})
+    with closing(NativeCommits()) as commits:
+        commit(commits, place, 0, 3)
+        monkeypatch.setattr("distributary.ingest.tables.log_checkpoint.is_due", lambda *_: False)
+        looked.clear()
+        commit(commits, place, 3, 6)
+        assert len(looked) <= 1
+        # Somebody else's, as of upkeep.
+        opened(place.below("t")).create_checkpoint()
+        looked.clear()
+        commit(commits, place, 9, 6)
+        assert len(looked) == 1
 
 
 def test_a_checkpoint_that_readers_may_just_have_come_upon_stays(
