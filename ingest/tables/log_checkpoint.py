@@ -138,8 +138,8 @@ class LogCheckpoints:
             newest = last.version
             if not is_newer and is_due(committed, last):
                 newest = _write(committed, last)
-            # Looking through a log takes the longer the more was committed within the time that it is kept for.
-            if self._cleaned.get(committed.place.url) != newest:
+            # Looking through a log takes the longer the more was committed within the time that it is kept for. Without a checkpoint all of it stays.
+            if self._cleaned.get(committed.place.url, -1) != newest:
                 clean_up(committed)
                 self._cleaned[committed.place.url] = newest
         except (DeltaError, OSError, ValueError) as error:
