@@ -154,7 +154,7 @@ def test_columns_whose_entry_another_writers_took_the_place_of_are_given_again(
     """As Spark's own store does it in a folder: a batch that was decided by them would never come into the table."""
     table = files_at(tmp_path / "t")
     create(table, A, {}, cluster_by=ClusterBy(("a",)) if clustered else None)
-    raced = []
+    raced: list[int] = []
 
     def replaced(place: Files, version: int) -> list[dict[str, Any]]:
         if not raced and version == 1:
