@@ -341,7 +341,7 @@ def _tags(place: Files, behind: int) -> dict[int, str]:
 def _take_away(place: Files, version: int) -> None:
     """Delete a checkpoint that has what an entry said which is gone, and later ones, made of it; not where the log is not whole without."""
     files = list(_named(place))
-    entries = {number for number, kind, _ in files if kind == "json"}
+    entries = {number for number, _, info in files if entry_version(info.name) is not None}
     before = max((number for number, _ in _checkpoints(place, files) if number < version), default=-1)
     if not entries.issuperset(range(before + 1, max(entries, default=version) + 1)):
         _log.warning(

@@ -31,7 +31,6 @@ from distributary.ingest.beginnings import going_on
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, Start, StartMode, World, born
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
-from distributary.ingest.commit_log import writing
 from distributary.ingest.commit_log.entries import Owner, Process, Standing
 from distributary.ingest.commit_log.owners import Owners, Records
 from distributary.ingest.commit_log.writing import begin as begin_log
@@ -182,24 +181,6 @@ def test_records_that_waited_when_the_earlier_run_was_killed_are_deleted_with_it
     place.put("3-attempt/raw.parquet", b"payloads")
     taken_over(tmp_path, "second", "from_tables")
     assert not place.has_files("3-attempt")
-
-
-def test_files_that_were_written_again_stay_though_the_earlier_log_is_closed_behind_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where a pipeline is started each minute, and no record comes: what it closed is gone, and its newest batch still the one."""
-    first = batches(tmp_path, 1)
-    unfinished(first, 1)
-    newest = max((tmp_path / "lake" / GOLF).glob("*.parquet"))
-    newest.unlink()
-    Query(tmp_path).resume(one(1))
-    monkeypatch.setattr(writing, "KEPT", 2)
-    monkeypatch.setattr(writing, "AT_ONCE", 1)
-    for _ in range(6):
-        Query(tmp_path).resume()
-    assert first.here.log.entry(4) is None, "it said under which names"
-    assert taken_over(tmp_path, "second", "from_tables")[1] == {TOPIC: {0: 2}}
-    assert first.rows(GOLF) == 2
 
 
 def test_a_table_that_cannot_take_the_earlier_checkpoints_batch_is_decided_about_there(
