@@ -54,7 +54,7 @@ from distributary.ingest.tables.log import (
     sync_logs,
     write_again,
 )
-from distributary.ingest.tables.properties import Retelling, features_of, put_columns, retell
+from distributary.ingest.tables.properties import Retelling, features_of, put_columns, require_altered, retell
 from distributary.ingest.tables.state import (
     TableState,
     read_state,
@@ -411,6 +411,7 @@ def evolve(
             return tuple(one.path for one in lacking)
         with told(place):
             handle.alter.add_columns(fields.fields, post_commithook_properties=_NOTHING_ELSE)
+        require_altered(place, handle.version())
     elif spark is not None:
         spark_tables.add_columns(spark, place, merged, state.conditions.identity)
     else:
