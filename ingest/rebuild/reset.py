@@ -40,6 +40,7 @@ from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.tables.transaction import app_of_resets, is_committed
 from distributary.registry.base import SchemaRegistry
+from distributary.values import without_logins
 
 Layer: TypeAlias = Literal["silver", "bronze"]
 
@@ -190,7 +191,7 @@ class _Resetting:
                 folder: why_not(state_of(handle.opened(place), place)) for folder, place in places.items()
             }
         except DeltaError as error:
-            raise PipelineError(f"nothing was emptied: {error}") from error
+            raise PipelineError(f"nothing was emptied: {without_logins(str(error))}") from error
         if wrong := [f"table {folder}: {why}" for folder, why in found.items() if why]:
             raise PipelineError(
                 f"nothing was emptied: {'; '.join(wrong)}. Put that right, and say this again"

@@ -85,6 +85,11 @@ class InStore(ABC, Generic[C]):
         return str(self._place)
 
     @property
+    def patience(self) -> float | None:
+        """None: clients that ask by HTTP end by themselves."""
+        return None
+
+    @property
     def options(self) -> Mapping[str, str]:
         """What delta-rs needs beside the URL."""
         return self._given.for_delta(self._place)

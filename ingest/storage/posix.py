@@ -27,6 +27,7 @@ class PosixFiles:
     """The files of a folder, which need not be there yet. See `contract.Files`."""
 
     remote = False
+    patience = None
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         """`root` is absolute."""

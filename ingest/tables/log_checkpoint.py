@@ -22,7 +22,7 @@ from distributary.ingest.log_paths import LOG, entry_path, entry_version
 from distributary.ingest.settings.table_properties import interval_seconds
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import temporary_files
-from distributary.ingest.tables.handle import opened, told
+from distributary.ingest.tables.handle import answered, opened
 from distributary.ingest.tables.log import LastCheckpoint, entry_tag, has_entry, is_whole, last_checkpoint
 from distributary.values import without_logins
 
@@ -321,8 +321,7 @@ def _write(committed: Committed, last: LastCheckpoint) -> Made | None:
     if not place.remote:
         # Those that Spark wrote have Hadoop's sums beside them, by which it would not read ours.
         place.delete(f"{LOG}/.{path.rpartition('/')[2]}.crc" for path in written)
-    with told(place):
-        handle.create_checkpoint()
+    answered(place, handle.create_checkpoint)
     # What is cleaned up behind it is gone for good.
     try:
         place.sync(written)

@@ -33,6 +33,7 @@ from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.tables.handle import is_there, opened
 from distributary.ingest.tables.log import entry_tag
 from distributary.ingest.tables.state import state_of
+from distributary.values import without_logins
 
 _PLACE_OF_ALL = "delta"
 
@@ -310,7 +311,7 @@ def _told(place: Files) -> Iterator[None]:
     except DeltaError as error:
         # Some of delta-rs' errors are those of a store that does not answer, which says so itself.
         place.has_files(LOG)
-        why = " ".join(str(error).split())
+        why = without_logins(" ".join(str(error).split()))
         raise CheckpointMismatch(f"{place} cannot be read as it was at a version: {why}") from None
 
 

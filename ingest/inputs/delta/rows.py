@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from distributary.ingest.clustering.reading import alive, opened_in
 from distributary.ingest.inputs.delta.versions import BEFORE, CHANGE, TOLD_WITHIN, RowsFile
 from distributary.ingest.merge import vectors
 from distributary.ingest.merge.live_files import Action
+from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.state_by_spark import spark_schema
 
@@ -49,9 +50,8 @@ def records_of(  # noqa: PLR0913, PLR0917 - one value each of what an extent is
     """The rows of these files whose offsets lie between these ends, as records, with all the columns of Spark's Kafka source."""
     tasks = max(1, min(len(files), spark.sparkContext.defaultParallelism))
     portions = [list(files[number::tasks]) for number in range(tasks)]
-    numbers = spark.range(0, tasks, 1, tasks)
     schema = spark_schema(pa.schema([*_PLACED, pa.field("row", pa.struct(list(columns)))]))
-    rows = numbers.mapInArrow(_reading(place, portions, columns, ends), schema)
+    rows = by_parts(spark, portions, lambda portion: _read(place, portion, columns, ends), schema)
     return rows.select(
         sql.lit(None).cast("binary").alias("key"),
         sql.to_json("row", _AS_JSON).cast("binary").alias("value"),
@@ -69,16 +69,11 @@ def no_records(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([], _DDL)
 
 
-def _reading(
-    place: Files, portions: Sequence[Sequence[RowsFile]], columns: pa.Schema, ends: tuple[int, int]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for file in portions[number]:
-                    yield from _rows(place, file, columns, ends)
-
-    return run
+def _read(
+    place: Files, files: Sequence[RowsFile], columns: pa.Schema, ends: tuple[int, int]
+) -> Iterator[pa.RecordBatch]:
+    for file in files:
+        yield from _rows(place, file, columns, ends)
 
 
 def _rows(

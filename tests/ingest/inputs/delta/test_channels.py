@@ -11,15 +11,18 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from distributary.codecs.base import load_codec
 from distributary.errors import CheckpointMismatch, ConfigError, SetupError
+from distributary.ingest.inputs.delta import channels
 from distributary.ingest.inputs.delta import versions as module
 from distributary.ingest.inputs.delta.channels import TableRecords, Tables, open_tables
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.posix import PosixFiles
 from distributary.registry.base import Schema
 
 pytestmark = pytest.mark.spark
@@ -286,3 +289,15 @@ def test_what_a_writer_says_nothing_of_is_in_the_partition_that_it_came_into(
     found = values(reader(spark, place, read="changes"), versions("t", 1, 2)).values()
     told = sorted((row["_change_type"], row["day"], row["a"]) for row in found)
     assert told == [("delete", "monday", 1), ("insert", "sunday", 2)]
+
+
+def test_what_delta_rs_says_of_a_table_is_told_without_logins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object) -> None:
+        raise DeltaError("Kernel error: GET https://a.blob.core.windows.net/lake?sv=2024&sig=geheim: 403")
+
+    monkeypatch.setattr(channels, "opened", refused)
+    with pytest.raises(CheckpointMismatch, match=r"Kernel error: GET https://a\.blob") as told:
+        channels._handle(PosixFiles(tmp_path))
+    assert "geheim" not in str(told.value)
