@@ -20,6 +20,8 @@ from distributary.ingest.columns.safe_names import (
     QUARANTINE_TABLE,
     RESOLVED_TABLE,
 )
+from distributary.ingest.commit_log.entries import Owner
+from distributary.ingest.commit_log.owners import Records, Whose
 from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.ingest.parquet.data_file import generation_mark
 from distributary.ingest.quarantine.resolved import DROPPED, RESOLVED_SCHEMA
@@ -59,7 +61,7 @@ MONTH = Keep(batches_days=30, changes_days=30, quarantine_days=30)
 
 
 def mine(waits: Undecided | None = None) -> Pipeline:
-    return Pipeline("games", waits or Undecided())
+    return Pipeline(Whose.of("games"), waits or Undecided())
 
 
 def append(root: Files, table: str, rows: list[dict[str, Any]], schema: pa.Schema | None = None) -> None:
@@ -203,6 +205,21 @@ def test_what_tells_of_quarantined_records_goes_with_them_and_all_adds_up(lake: 
     assert [one.kind for one in verdict.differences] == ["ledger_rows"]
 
 
+@IN_A_FOLDER
+def test_what_a_pipeline_had_under_another_name_is_let_go_as_one_with_what_it_has_since(lake: Files) -> None:
+    """Its rows in quarantine go by generation and number: the ledger has to say so of each of these batches before."""
+    opened(lake.below(BATCHES_TABLE)).update({"pipeline": "'games before'"}, predicate="batch_id < 2")
+    brought_back(lake, [0], pipeline="games before")
+    records = Records(lake)
+    assert records.put("golf", 0, Owner("games before", "/log", GENERATION))
+    assert records.put("golf", 1, Owner("games", "/log", GENERATION))
+    _, whose = records.of_pipeline("games")
+    done = keep_record(lake, Pipeline(whose, Undecided()), MONTH, NOW_MS)
+    assert (done.batches, done.quarantined, done.resolved) == (2, 4, 1)
+    me = Me.of(lake, "games", GENERATION)
+    assert compare(Lake(root=lake, template="{entity}", me=me)).differences == ()
+
+
 def deleted_by_hand(root: Files, numbers: list[int]) -> None:
     """The quarantined records of these batches are gone from there."""
     places = [[TOPIC, 0, 5 * one + 4, None, GENERATION, one] for one in numbers]
@@ -221,7 +238,7 @@ def test_what_was_brought_back_is_not_taken_for_what_waited_once_nothing_tells_o
     deleted_by_hand(lake, [0, 1, 2])
     every = {(TOPIC, 0): np.array([4, 9, 14, 19])}
     for _ in range(2):
-        assert {of: found.tolist() for of, found in deleted_open(lake, "games", every).items()} == {
+        assert {of: found.tolist() for of, found in deleted_open(lake, Whose.of("games"), every).items()} == {
             (TOPIC, 0): [14]
         }
         keep_record(lake, mine(), MONTH, NOW_MS)
@@ -440,6 +457,6 @@ def test_what_replays_refused_goes_from_quarantine_once_they_are_old(lake: Files
     assert there() == replays.keys()
     # By its own word the second one began later than the store's clock says, and what the third one is nobody tells.
     assert keep_record(lake, mine(), MONTH, month[1], dry_run=True).quarantined == 1
-    assert keep_record(lake, Pipeline("others", Undecided()), MONTH, month[1]).quarantined == 0
+    assert keep_record(lake, Pipeline(Whose.of("others"), Undecided()), MONTH, month[1]).quarantined == 0
     assert keep_record(lake, mine(), MONTH, month[1]).quarantined == 1
     assert there() == {"d" * 32, "e" * 32}
