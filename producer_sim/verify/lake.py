@@ -50,7 +50,7 @@ class Me:
     def of(cls, root: Files, name: str, generation: str | None = None) -> Me:
         """As the records of whose tables are tell."""
         _, whose = Records(root).of_pipeline(name, generation)
-        return cls(name, frozenset() if generation is None else frozenset({generation}), whose.names)
+        return cls(name, whose.mine, whose.names)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
