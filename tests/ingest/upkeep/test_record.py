@@ -20,8 +20,7 @@ from distributary.ingest.columns.safe_names import (
     QUARANTINE_TABLE,
     RESOLVED_TABLE,
 )
-from distributary.ingest.commit_log.entries import Owner
-from distributary.ingest.commit_log.owners import Records, Whose
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.ingest.parquet.data_file import generation_mark
 from distributary.ingest.quarantine.resolved import DROPPED, RESOLVED_SCHEMA
@@ -203,21 +202,6 @@ def test_what_tells_of_quarantined_records_goes_with_them_and_all_adds_up(lake: 
     opened(lake.below("golf")).delete("kafka_offset = 3")
     verdict = compare(Lake(root=lake, template="{entity}", me=Me("games", frozenset({GENERATION}))))
     assert [one.kind for one in verdict.differences] == ["ledger_rows"]
-
-
-@IN_A_FOLDER
-def test_what_a_pipeline_had_under_another_name_is_let_go_as_one_with_what_it_has_since(lake: Files) -> None:
-    """Its rows in quarantine go by generation and number: the ledger has to say so of each of these batches before."""
-    opened(lake.below(BATCHES_TABLE)).update({"pipeline": "'games before'"}, predicate="batch_id < 2")
-    brought_back(lake, [0], pipeline="games before")
-    records = Records(lake)
-    assert records.put("golf", 0, Owner("games before", "/log", GENERATION))
-    assert records.put("golf", 1, Owner("games", "/log", GENERATION))
-    _, whose = records.of_pipeline("games")
-    done = keep_record(lake, Pipeline(whose, Undecided()), MONTH, NOW_MS)
-    assert (done.batches, done.quarantined, done.resolved) == (2, 4, 1)
-    me = Me.of(lake, "games", GENERATION)
-    assert compare(Lake(root=lake, template="{entity}", me=me)).differences == ()
 
 
 def deleted_by_hand(root: Files, numbers: list[int]) -> None:
