@@ -19,7 +19,6 @@ from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.lineage.of_commands import told_of
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Progress, Silent
-from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.rows import rows_of
 from distributary.ingest.rebuild import resets
 from distributary.ingest.rebuild.emptying import empty
@@ -28,6 +27,7 @@ from distributary.ingest.rebuild.silver import Rebuilding, Replayed, opened
 from distributary.ingest.replay.leaving import why_not
 from distributary.ingest.replay.outcomes import tell_emptied
 from distributary.ingest.replay.places import Partition, Places, split
+from distributary.ingest.replay.portions import Portion
 from distributary.ingest.replay.raw_records import PLACE, RawRecords
 from distributary.ingest.replay.staging import Tables
 from distributary.ingest.replay.to_do import require_one_record_each
@@ -124,7 +124,7 @@ class _Resetting:
             self._require_still_kept(begun)
         one = begun or self._begun()
         emptied = self._emptied(one, lambda folder: self._tell(folder, one.number))
-        replayed = Rebuilding(self.work, self.watch).done(Chosen(), rebuilt=True)
+        replayed = Rebuilding(self.work, self.watch).done(Portion({}, rebuilt=True, untold=one.untold))
         one.end(run.checkpoint.files, {"replayed": replayed.as_dict()})
         return Was(run.pipeline, "silver", begun is not None, emptied, replayed)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -84,6 +85,18 @@ def may_have(told: Mapping[str, Any], names: Sequence[str], offsets: Offsets) ->
         for topic, ranges in offsets.items()
         for number, (first, end) in ranges.items()
     )
+
+
+def lie_in(rows: pa.Table, offsets: Offsets) -> pa.Array:
+    """Which of some rows are of a record of a range."""
+    found = pa.repeat(pa.scalar(False), rows.num_rows)
+    topics, numbers, places = (rows[name] for name in PLACE)
+    for topic, ranges in offsets.items():
+        of_topic = pc.equal(topics, topic)
+        for number, (first, end) in ranges.items():
+            here = pc.and_(pc.greater_equal(places, first), pc.less(places, end))
+            found = pc.or_(found, pc.and_(pc.and_(of_topic, pc.equal(numbers, number)), here))
+    return pc.fill_null(found, False)
 
 
 def _meets(known: tuple[Any, Any], first: Any, last: Any) -> bool:
