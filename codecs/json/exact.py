@@ -15,7 +15,7 @@ import pyarrow.types as kinds
 
 from distributary.codecs import reasons
 from distributary.codecs.broken_payloads import Undecodable
-from distributary.codecs.json.inference import says_type
+from distributary.codecs.json.inference import names_column, says_type
 from distributary.codecs.json.leaves import MISFIT, Leaf, leaf
 from distributary.codecs.json.text import (
     BROKEN,
@@ -59,7 +59,7 @@ class Leftover:
     def keep_unknown(self, path: str, text: str, name: str, value: Any) -> None:
         """Keeps the text of a field that the schema lacks, and notes it if the schema could have it."""
         self.keep(path, text)
-        self.unknown = self.unknown or (is_unicode(name) and says_type(value))
+        self.unknown = self.unknown or (names_column(name) and says_type(value))
 
     def json(self) -> str | None:
         """An object of all texts by path; several of one path stand in a list; null where there are none."""

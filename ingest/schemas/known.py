@@ -65,6 +65,10 @@ class SchemaBook:
         """All pinned record types, in an order that depends on nothing but themselves."""
         return tuple(self._records[key] for key in sorted(self._records, key=by_age))
 
+    def met_before(self, ref: SchemaRef) -> bool:
+        """Whether a record type of this schema is pinned, whichever."""
+        return any(of == ref for of, _ in self._records)
+
     def layout(self, key: RecordKey) -> pa.Schema:
         """The columns that a pinned record type brings."""
         return self._layouts[key]
