@@ -164,10 +164,11 @@ class EntityDemux:
         reader = growing_reader(self._task.codec, Schema(0, "STRUCT", NO_FIELDS))
         unmet, most = self._task.report.questions.unmet, self._pins.rules.route.max_tables
         for code, of_entity in _groups(codes.astype(np.int64)):
-            if folders[code] in self._pins.tables.known or len(unmet) < most:
+            is_known = folders[code] in self._pins.tables.known
+            if self._task.has_room and (is_known or len(unmet) < most):
                 payloads = mine.payloads.take(pa.array(places[of_entity]))
                 first = reader.grown(payloads, self._pins.rules.decoding.max_fields)
-                unmet.setdefault(names[code], set()).add(first.text)
+                self._task.propose(unmet, names[code], first.text)
         self._task.set_aside(mine.raw, rows)
 
 
