@@ -63,6 +63,15 @@ def test_a_version_that_comes_without_its_definition_is_at_fault_alone() -> None
     assert [type(answer).__name__ for answer in answers.values()] == ["RegistryFault", "Schema"]
 
 
+def test_a_list_that_leads_back_to_its_own_page_ends() -> None:
+    class Turning(RecordedGlue):
+        def list_schemas(self, **asked: Any) -> dict[str, Any]:
+            return {"Schemas": [{"SchemaName": "a"}], "NextToken": "again"}
+
+    with pytest.raises(RegistryFault, match="the same page again"):
+        recorded(Turning()).subjects()
+
+
 @pytest.mark.parametrize("ref", [7, Guid("../schemas"), Guid("x" * 200)], ids=str)
 def test_what_can_be_no_version_is_asked_of_nobody(ref: int | Guid) -> None:
     glue = RecordedGlue()
