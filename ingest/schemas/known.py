@@ -58,12 +58,17 @@ class SchemaBook:
         self._refused: dict[RecordKey, tuple[Verdict, float]] = {}
         self._unusable: dict[RecordKey, Verdict] = {}
         self._records: dict[RecordKey, PinnedRecord] = {}
+        # Where each of a thousand entities has schemas of its own there are tens of thousands.
+        self._in_order: tuple[PinnedRecord, ...] | None = None
+        self._of_entities: dict[str | None, set[RecordKey]] = {}
         self._layouts: dict[RecordKey, pa.Schema] = {}
 
     @property
     def records(self) -> tuple[PinnedRecord, ...]:
         """All pinned record types, in an order that depends on nothing but themselves."""
-        return tuple(self._records[key] for key in sorted(self._records, key=by_age))
+        if self._in_order is None:
+            self._in_order = self._ordered(self._records)
+        return self._in_order
 
     def met_before(self, ref: SchemaRef) -> bool:
         """Whether a record type of this schema is pinned, whichever."""
@@ -209,7 +214,11 @@ class SchemaBook:
 
     def _beside(self, record: PinnedRecord) -> list[PinnedRecord]:
         """The pinned record types, without those of other entities' schemas."""
-        return [one for one in self.records if one.schema.entity in (None, record.schema.entity)]
+        mine = (self._of_entities.get(entity, set()) for entity in {None, record.schema.entity})
+        return list(self._ordered(set[RecordKey]().union(*mine)))
+
+    def _ordered(self, keys: Iterable[RecordKey]) -> tuple[PinnedRecord, ...]:
+        return tuple(self._records[key] for key in sorted(keys, key=by_age))
 
     def _ask(self, refs: Sequence[SchemaRef]) -> Mapping[SchemaRef, Answer]:
         return self._registry.by_refs(refs)
@@ -263,7 +272,8 @@ class SchemaBook:
 
     def _pin(self, key: RecordKey, schema: Schema) -> None:
         self._layouts[key] = self._codec.reader(schema, key[1]).schema
-        self._records[key] = PinnedRecord(key, schema)
+        self._records[key], self._in_order = PinnedRecord(key, schema), None
+        self._of_entities.setdefault(schema.entity, set()).add(key)
 
 
 def same_columns(codec: Codec) -> Callable[[RecordKey, Schema, Schema], bool]:
