@@ -31,7 +31,11 @@ def pieces(
     """
     if not len(rows):
         return [], []
-    if _survives(rows, decode, seconds):
+    end = _end_of(rows, decode, seconds)
+    if end == -signal.SIGKILL and len(rows) == 1:
+        # Where others take all memory the system ends this child first, whatever it decodes.
+        end = _end_of(rows, decode, seconds)
+    if end == 0:
         return [rows], []
     if len(rows) == 1:
         return [], [int(rows[0])]
@@ -41,19 +45,21 @@ def pieces(
     return living + more_living, dead + more_dead
 
 
-def _survives(rows: npt.NDArray[np.int64], decode: Decode, seconds: float) -> bool:
-    child = os.fork()
+def _end_of(rows: npt.NDArray[np.int64], decode: Decode, seconds: float) -> int | None:
+    """How a child ends that decodes these rows: 0 where it survives, below that by which signal; None where it never does."""
+    child, late = os.fork(), False
     if child == 0:
         _decode_and_leave(rows, decode)
     descriptor = os.pidfd_open(child) if hasattr(os, "pidfd_open") else None
     try:
         if descriptor is not None and not select.select([descriptor], [], [], seconds)[0]:
+            late = True
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
     finally:
         if descriptor is not None:
             os.close(descriptor)
-    return os.waitstatus_to_exitcode(status) == 0
+    return None if late else os.waitstatus_to_exitcode(status)
 
 
 def _decode_and_leave(rows: npt.NDArray[np.int64], decode: Decode) -> None:

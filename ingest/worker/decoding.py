@@ -97,6 +97,8 @@ def _has_room(rows: pa.RecordBatch) -> bool:
 
 def _text_bytes(values: pa.Array) -> int:
     """How many bytes the longest column of texts takes, in whatever depth."""
+    if not len(values):
+        return 0
     if pa.types.is_string(values.type) or pa.types.is_binary(values.type):
         edges = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4)
         return int(edges[-1]) - int(edges[0])

@@ -96,15 +96,10 @@ _BY_OTHERS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, sign
 
 def _done(command: list[str]) -> subprocess.CompletedProcess[str]:
     """What became of the process. Raises BadSchema where it takes too long, and OSError where the machine is to blame."""
-    try:
-        done = _run(command)
-    except subprocess.TimeoutExpired:
-        # Perhaps it stood still, and all of the machine with it.
-        done = None
-    try:
-        done = done or _run(command)
-    except subprocess.TimeoutExpired:
-        raise BadSchema(f"protoc: it was not done after {_SECONDS} s") from None
+    # The first time perhaps it stood still, and all of the machine with it.
+    done = _in_time(command) or _in_time(command)
+    if done is None:
+        raise BadSchema(f"protoc: it was not done after {_SECONDS} s")
     if -done.returncode in _BY_OTHERS:
         raise InterruptedError(errno.EINTR, f"protoc was ended by {signal.Signals(-done.returncode).name}")
     full = os.strerror(errno.ENOSPC)
@@ -113,12 +108,15 @@ def _done(command: list[str]) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
+def _in_time(command: list[str]) -> subprocess.CompletedProcess[str] | None:
+    """The same as it ended; None where it takes too long."""
     try:
         # In a session of its own: what a terminal sends to a run is for that to decide about.
         return subprocess.run(
             command, capture_output=True, text=True, timeout=_SECONDS, check=False, start_new_session=True
         )
+    except subprocess.TimeoutExpired:
+        return None
     except (FileNotFoundError, PermissionError) as error:
         raise SetupError(f"protoc could not be run by {sys.executable}: {error}") from error
 

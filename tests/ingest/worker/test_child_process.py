@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +48,19 @@ def test_a_process_that_ends_itself_in_silence_counts_as_dead() -> None:
             os._exit(3)
 
     assert pieces(np.arange(4), decode)[1] == [1]
+
+
+def test_who_was_ended_for_want_of_memory_by_others_is_tried_once_more(tmp_path: Path) -> None:
+    def decode(rows: Rows) -> None:
+        for row in rows.tolist():
+            if len(rows) == 1 and not (tmp_path / str(row)).exists():
+                (tmp_path / str(row)).touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+        if len(rows) > 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    living, dead = pieces(np.arange(3), decode)
+    assert ([piece.tolist() for piece in living], dead) == ([[0], [1], [2]], [])
 
 
 def test_a_decoder_that_never_ends_is_as_good_as_dead() -> None:

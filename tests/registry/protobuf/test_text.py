@@ -300,17 +300,15 @@ def test_what_happens_to_protoc_is_not_held_against_the_schema(
 def test_protoc_is_asked_once_more_where_it_stood_still(
     instead: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    still = f'if [ -e {tmp_path}/asked ]; then exec "$@"; fi; touch {tmp_path}/asked; exec sleep 60'
-    instead(still)
-    run = protoc._run
-    monkeypatch.setattr(protoc, "_SECONDS", 0.5)
+    asked = tmp_path / "asked"
+    instead(f'if [ -e {asked} ]; then exec "$@"; fi; touch {asked}; exec sleep 60')
+    in_time = protoc._in_time
 
-    def patient(command: list[str]) -> object:
-        if (tmp_path / "asked").exists():
-            monkeypatch.setattr(protoc, "_SECONDS", 60)
-        return run(command)
+    def impatient(command: list[str]) -> object:
+        monkeypatch.setattr(protoc, "_SECONDS", 60 if asked.exists() else 0.5)
+        return in_time(command)
 
-    monkeypatch.setattr(protoc, "_run", patient)
+    monkeypatch.setattr(protoc, "_in_time", impatient)
     assert names(by_process("Patient"))[-1] == "schema.proto"
 
 
