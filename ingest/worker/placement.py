@@ -148,7 +148,7 @@ def _proposes(batch: Batch, number: int, payloads: pa.BinaryArray, rows: Rows) -
     if not batch.pins.turn.inferred_final and fields_in(batch.reader.schema) < most:
         proposed = growing_reader(batch.task.codec, batch.pinned.schema).grown(payloads, most)
         if proposed.text != pinned.schema.text:
-            batch.task.propose(report.questions.proposals, pinned.key, proposed.text)
+            batch.task.propose(report.questions.proposals.setdefault(pinned.key, set()), proposed.text)
             return True
     note_outgrown(report.sightings.outgrown, pinned.schema.entity, batch.raw, rows.tolist())
     return False

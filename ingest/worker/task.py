@@ -127,11 +127,11 @@ class Task:
         """Whether more may be proposed."""
         return self._proposed < _MOST_LETTERS
 
-    def propose(self, texts: dict[T, set[str]], of: T, text: str) -> None:
+    def propose(self, texts: set[str], text: str) -> None:
         """Tell the driver, among these texts, of a schema that would take what rows set aside bring, as long as there is room."""
-        if self.has_room and text not in texts.get(of, ()):
+        if self.has_room and text not in texts:
             self._proposed += len(text)
-            texts.setdefault(of, set()).add(text)
+            texts.add(text)
 
     def finish(self) -> TaskReport:
         """Write what is still in memory and give the account."""
