@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+
+import pyarrow as pa
 
 from distributary.ingest.batch.restart import decide_evolution
 from distributary.ingest.evolution.rules import RunRules
@@ -16,9 +20,13 @@ from distributary.ingest.pins import (
     Pins,
     RecordKey,
 )
+from distributary.ingest.reshaping.shape import why_unshapeable
 from distributary.ingest.schemas.inferred_per_entity import entity_name
 from distributary.ingest.schemas.known import Learned, SchemaBook
 from distributary.ingest.worker.report import Questions
+
+
+NO_ENTITIES: Mapping[str, str] = MappingProxyType({})
 
 
 class SchemaAnswers:
@@ -45,7 +53,7 @@ class SchemaAnswers:
         """
         learned = self._values.learn(questions.records)
         keys = self._keys_answered(questions, pins.keys, last=last)
-        grown = self._schemas.grown(questions.proposals, self._decode.max_fields)
+        grown = self._schemas.grown(questions.proposals, self._decode.max_fields, self._fits)
         records = [*learned.records, *self._met(questions, pins), *grown]
         decide_evolution(records, self._schemas, self._known, self._decode, self._rules)
         self._schemas.pin(records)
@@ -68,7 +76,31 @@ class SchemaAnswers:
             for entity, texts in questions.unmet.items()
             if (folder := route.folder(entity)) in self._known or folder in pins.tables.admitted
         }
-        return self._schemas.met(unmet, self._schema_name, self._decode.max_fields)
+        own = {self._schema_name(entity): entity for entity in unmet}
+        fits = partial(self._fits, entities=own)
+        return self._schemas.met(unmet, self._schema_name, self._decode.max_fields, fits)
+
+    def _fits(
+        self,
+        name: str | None,
+        before: pa.Schema,
+        after: pa.Schema,
+        entities: Mapping[str, str] = NO_ENTITIES,
+    ) -> bool:
+        """Whether records can still be routed, and have the columns that their tables' rules want, if a schema grows like this.
+
+        Data makes it grow: one record would have all others refused. `entities` are those of names whose tables are to come.
+        """
+        rules = [self._rules, *([] if self._rules.tables is None else self._rules.tables.own.values())]
+        if name is not None:
+            of_tables = (table.entity for table in self._known.values())
+            own = entities or {self._schema_name(entity): entity for entity in of_tables}
+            rules = [self._rules.of(own[name])] if name in own else []
+        shapes = {one.reshape for one in rules if one.reshape is not None}
+        if any(why_unshapeable(one, after) and not why_unshapeable(one, before) for one in shapes):
+            return False
+        read = self._rules.expression
+        return read is None or read.refusal(after) is None or read.refusal(before) is not None
 
     def _schema_name(self, entity: str) -> str:
         return entity_name(entity, self._rules.route.fold_case)

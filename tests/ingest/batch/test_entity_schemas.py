@@ -153,3 +153,26 @@ def test_a_schema_grows_as_far_as_it_may_and_the_others_beside_it(tmp_path: Path
     pins = driver.answer(proposals={(1, ()): {struct(score="long", a="long")}})
     assert pins.turn.inferred_final
     assert list(driver.columns) == [(1, "go")]
+
+
+WANTS = [{"match": "go", "columns": {"constants": {"region": "eu"}, "rename": {"score": "points"}}}]
+
+
+def test_a_field_that_would_have_the_rule_refuse_every_record_lets_no_schema_grow(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, tables=WANTS)
+    hostile = struct(score="long", Region="string", points="long", elo="long")
+    driver.answer(proposals={(1, ()): {hostile}})
+    assert driver.columns[2, "go"] == ["score", "elo"]
+    # Of another entity's records it is a field as any other.
+    unmet = {"chess": {struct(region="string", points="long")}}
+    driver.answer(unmet=unmet, newcomers=Counter(chess=1))
+    assert driver.columns[3, "chess"] == ["region", "points"]
+
+
+def test_a_first_schema_has_no_field_by_which_every_record_would_be_refused(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, {}, tables=[{**WANTS[0], "match": "chess"}])
+    unmet = {"chess": {struct(region="string", points="long", score="long")}}
+    driver.answer(unmet=unmet, newcomers=Counter(chess=1))
+    (names,) = (names for (_, entity), names in driver.columns.items() if entity == "chess")
+    assert "region" not in names
+    assert len({"points", "score"} & set(names)) == 1
