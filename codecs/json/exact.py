@@ -34,7 +34,6 @@ from distributary.codecs.json.text import (
 from distributary.codecs.types.fields import part as path_part
 from distributary.errors import BadSchema
 
-
 # The way to a value: that to what it is in, and its own name or number there. Nearly no value is ever told of by it, and where names
 # are long a text for each value of a record would be gigabytes.
 Path: TypeAlias = "tuple[Path, str | int] | None"

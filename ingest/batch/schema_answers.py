@@ -25,7 +25,6 @@ from distributary.ingest.schemas.inferred_per_entity import entity_name
 from distributary.ingest.schemas.known import Learned, SchemaBook
 from distributary.ingest.worker.report import Questions
 
-
 NO_ENTITIES: Mapping[str, str] = MappingProxyType({})
 
 

@@ -126,7 +126,9 @@ class Questions:
             if not answer.get("NextToken"):
                 return
             if answer["NextToken"] == more.get("NextToken"):
-                raise RegistryFault(f"the {self.where} answers with the same page again and again, asked for {what}")
+                raise RegistryFault(
+                    f"the {self.where} answers with the same page again and again, asked for {what}"
+                )
             more = {"NextToken": answer["NextToken"]}
 
 

@@ -408,7 +408,9 @@ def test_fill_refuses_to_lose_a_column_or_to_change_a_type() -> None:
 
 
 def test_a_long_key_is_not_told_of_before_each_of_very_many_values() -> None:
-    record, table = (pa.schema([("m", pa.map_(pa.string(), pa.list_(of)))]) for of in (pa.int64(), pa.int32()))
+    record, table = (
+        pa.schema([("m", pa.map_(pa.string(), pa.list_(of)))]) for of in (pa.int64(), pa.int32())
+    )
     wide = [2**40] * 1_000
     rows = [{"m": [("k" * size, wide), ("short", [1])]} for size in (10, 100_000, 10)]
     conformed = conform(record, layout(table), rows, Policies())

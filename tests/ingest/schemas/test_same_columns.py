@@ -95,7 +95,11 @@ OTHERS = {
         protobuf("Node n = 1;", NODE.format(2, 3)),
         protobuf("Node n = 1;", NODE.format(3, 2)),
     ),
-    "within an Any": ("protobuf", with_any("int32 a = 1; int32 b = 2;"), with_any("int32 a = 2; int32 b = 1;")),
+    "within an Any": (
+        "protobuf",
+        with_any("int32 a = 1; int32 b = 2;"),
+        with_any("int32 a = 2; int32 b = 1;"),
+    ),
     "nested within an Any": (
         "protobuf",
         with_any("", "message X { int32 a = 1; }"),

@@ -282,7 +282,11 @@ def instead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
 
 @pytest.mark.parametrize(
     ("script", "said"),
-    [("kill -9 $$", "SIGKILL"), ("kill -2 $$", "SIGINT"), ("echo 'a: No space left on device' >&2; exit 1", "space")],
+    [
+        ("kill -9 $$", "SIGKILL"),
+        ("kill -2 $$", "SIGINT"),
+        ("echo 'a: No space left on device' >&2; exit 1", "space"),
+    ],
 )
 def test_what_happens_to_protoc_is_not_held_against_the_schema(
     instead: Callable[[str], None], script: str, said: str
