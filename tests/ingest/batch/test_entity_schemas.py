@@ -190,7 +190,7 @@ def test_a_type_by_which_a_condition_could_be_held_against_no_record_lets_no_sch
     tmp_path: Path,
 ) -> None:
     condition = ReadCondition(Call("=", (Field(("gone",)), Literal(True))))
-    expects = [{"name": "here", "condition": "gone", "otherwise": "quarantine"}]
+    expects = {"here": {"condition": "gone", "otherwise": "quarantine"}}
     told: dict[str, Any] = {"conditions": {"gone": condition}, "tables": [{"match": "go", "expect": expects}]}
     driver = Driver(tmp_path, **told)
     text = struct(score="long", gone="string", elo="long")
