@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -97,10 +97,14 @@ class SchemaAnswers:
 
         Data makes it grow: one record would have all others refused. `entities` are those of names whose tables are to come.
         """
-        of_tables = (table.entity for table in self._known.values())
-        own = entities or {self._schema_name(entity): entity for entity in of_tables}
+        own = entities or self._entities
         whys = self._whys_of_all() if name is None else self._whys_of(own.get(name))
         return not any(why(after) and not why(before) for why in whys)
+
+    @cached_property
+    def _entities(self) -> Mapping[str, str]:
+        """The entities that have tables, by the names that their schemas are kept by."""
+        return {self._schema_name(table.entity): table.entity for table in self._known.values()}
 
     def _whys_of_all(self) -> Iterator[Why]:
         rules = [self._rules, *([] if self._rules.tables is None else self._rules.tables.own.values())]
