@@ -145,10 +145,10 @@ class GrowthWarnings:
                 continue
             self._told.add(entity)
             _log.warning(
-                "the inferred schema%s would grow beyond decode.max_fields (%s), or by what the settings could not be held to any more, by fields "
-                "of %s records of this batch, first at %s: what it has no column for is in the rescued column. If names are made of data, give that field a type in "
+                "the inferred schema%s would grow beyond decode.max_fields (%s) by fields of %s records of this batch, first at %s: what "
+                "it has no column for is in the rescued column. If names are made of data, give that field a type in "
                 "decode.schema_hints, such as map<string, string>, and run `distributary infer --refresh`; otherwise raise "
-                "decode.max_fields",
+                "decode.max_fields. Fields by which the settings would refuse every record are among them, whatever that says",
                 *("" if entity is None else f" of {entity}", max_fields, seen[entity].records),
                 "/".join(map(str, seen[entity].first)),
             )  # fmt: skip

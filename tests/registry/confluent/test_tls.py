@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from tests.certificates import self_signed
 
 from distributary.errors import ConfigError, RegistryUnavailable
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 if TYPE_CHECKING:
     from tests.registry.conftest import AnswerServer, Connect
@@ -84,6 +85,12 @@ def test_a_registry_of_an_unknown_authority_is_a_matter_of_settings_at_once(
         connect(serve(False).url, retry_seconds=60).by_ref(7)
 
 
+def _hang_up(registry: ConfluentRegistry) -> None:
+    """Have the next question greet the server anew."""
+    for one in registry.connection._client._rest_client.session._transport._pool.connections:
+        one.close()
+
+
 def test_a_registry_that_was_trusted_and_is_not_any_more_is_waited_for(
     serve_tls: ServeTls, connect: Connect, files: Files, tmp_path: Path
 ) -> None:
@@ -101,6 +108,7 @@ def test_a_registry_that_was_trusted_and_is_not_any_more_is_waited_for(
         + key.private_bytes(serialization.Encoding.PEM, *form)
     )
     context.load_cert_chain(tmp_path / "other.pem")
+    _hang_up(registry)
     with pytest.raises(RegistryUnavailable, match=r"certificate is not trusted.*registry\.ca_file"):
         registry.by_ref(8)
     context.load_cert_chain(files.certificate, files.key)

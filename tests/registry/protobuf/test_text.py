@@ -262,6 +262,9 @@ def test_what_protoc_says_against_a_text_without_sense_is_short() -> None:
     assert len(str(refused.value)) < 20_000
 
 
+PYTHON = sys.executable
+
+
 def by_process(name: str) -> str:
     """A schema that only protoc's command line compiles, and nobody has asked for yet."""
     return f'syntax = "proto3"; import "confluent/meta.proto"; message {name} {{ int32 a = 1; }}'
@@ -273,7 +276,7 @@ def instead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
 
     def put(script: str) -> None:
         file = tmp_path / "protoc"
-        file.write_text(f'#!/bin/sh\nset -- {sys.executable} "$@"\n{script}\n')
+        file.write_text(f'#!/bin/sh\nset -- {PYTHON} "$@"\n{script}\n')
         file.chmod(0o700)
         monkeypatch.setattr("distributary.registry.protobuf.protoc.sys.executable", str(file))
 
