@@ -36,7 +36,7 @@ from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.log_checkpoint import shorten_tail
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep.clustered import cluster
-from distributary.ingest.upkeep.compaction import Compaction, Size, said
+from distributary.ingest.upkeep.compaction import Compaction, Size, fault, said
 from distributary.ingest.upkeep.ledger_days import Bounds
 from distributary.ingest.upkeep.leftovers import DAYS, RETENTION, Bound, Leftovers, delete, leftovers
 from distributary.ingest.upkeep.made_of_others import derived_tables
@@ -210,8 +210,8 @@ def _told_together(root: Files, settings: Settings, now: int, record: RecordUpke
     ).purged
     try:
         tell_together(root, settings.name, None if record.failed or record.left else gone)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return replace(record, failed=record.failed or said(error))
+    except BaseException as error:  # noqa: BLE001 whatever it is, the tables have their upkeep
+        return replace(record, failed=record.failed or fault(error))
     return record
 
 
@@ -299,8 +299,8 @@ class _Round:
         except DeltaError as error:
             why = f"delta-rs cannot open it ({said(error)}); Spark's OPTIMIZE and VACUUM may"
             return TableUpkeep(table, left=(why,))
-        except OSError as error:
-            return TableUpkeep(table, failed=said(error))
+        except BaseException as error:  # noqa: BLE001 whatever it is, the other tables have their upkeep
+            return TableUpkeep(table, failed=fault(error))
         compaction, gone = Compaction(Size(), Size()), Leftovers()
         left, failed = list[str](), None
         try:
@@ -317,9 +317,8 @@ class _Round:
             gone = found
             # Behind that: a checkpoint forgets what was taken away as soon as it may go, and some is known by that alone.
             left += [] if self.wish.dry_run else _summed_up(place, state.properties)
-        # A log that was edited is no JSON.
-        except (DeltaError, OSError, ValueError) as error:
-            failed = said(error)
+        except BaseException as error:  # noqa: BLE001 the same; of this table it is told how far it came
+            failed = fault(error)
         return TableUpkeep(
             table,
             compaction.before,
