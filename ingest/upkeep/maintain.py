@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
@@ -51,6 +53,9 @@ _CLOCK = ".distributary/upkeep"
 
 # In the checkpoint: what was read of the logs of tables, a file each.
 _KNOWN = "upkeep"
+
+# Beside these: the tables that upkeep was at when it died.
+_UNDER_WAY = f"{_KNOWN}/under-way"
 
 # A compaction takes memory and processors; of a store it mostly waits.
 _THREADS, _THREADS_IN_STORES = 1, 4
@@ -199,7 +204,10 @@ def maintain(
             its = Pipeline(settings.name, replace(waits, parked=parked))
             record = keep_record(root, its, settings.sink.keep, now, dry_run=wish.dry_run)
             record = record if wish.dry_run else _told_together(root, settings, now, record)
-        done = _each(_Round(root, own.files, wish, waits, now), tables, make_bar)
+        under_way = _UnderWay(own.files, wish.dry_run)
+        done = _each(_Round(root, own.files, wish, waits, now, under_way), under_way.last(tables), make_bar)
+        under_way.over()
+    done.sort(key=lambda one: tables.index(one.table))
     return Upkeep(settings.name, wish.dry_run, wish.older_than_days, tuple(done), record)
 
 
@@ -272,11 +280,62 @@ def _chosen(root: Files, mine: Sequence[str], derived: Sequence[str], wished: Se
     return [table for table in there if not wished or table in wished]
 
 
+@dataclass(slots=True)
+class _UnderWay:
+    """The tables that upkeep is at, as its checkpoint has them: at one of these a round has died, if it did, and the next one may, too.
+
+    Nothing raises: without it tables have their upkeep in their order.
+    """
+
+    checkpoint: Files
+    dry_run: bool
+    tables: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def last(self, tables: Sequence[str]) -> list[str]:
+        """The tables, behind all others those at which the round before this one died."""
+        try:
+            told = json.loads(self.checkpoint.read(_UNDER_WAY))
+        except (OSError, ValueError):
+            return list(tables)
+        return sorted(tables, key=lambda table: isinstance(told, list) and table in told)
+
+    @contextmanager
+    def at(self, table: str) -> Iterator[None]:
+        """Inside, upkeep is at this table."""
+        if self.dry_run:
+            yield
+            return
+        with self.lock:
+            self.tables.append(table)
+            _keep(self.checkpoint, _UNDER_WAY, json.dumps(self.tables).encode())
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.tables.remove(table)
+
+    def over(self) -> None:
+        """The round is whole."""
+        if not self.dry_run:
+            with suppress(OSError):
+                self.checkpoint.delete([_UNDER_WAY])
+
+
+def _keep(checkpoint: Files, path: str, content: bytes) -> None:
+    with suppress(OSError):
+        # Where there is no checkpoint none is begun.
+        if checkpoint.info(GENERATION) is not None:
+            checkpoint.make_folder(_KNOWN)
+            checkpoint.put(path, content)
+
+
 @dataclass(frozen=True, slots=True)
 class _Round:
     """One round of upkeep: of the tables under a root, as is wished, with what was undecided before, at a time by the root's clock.
 
     checkpoint  the pipeline's, where it is kept what was read of tables' logs
+    under_way   where it is kept at which tables upkeep is
     """
 
     root: Files
@@ -284,9 +343,14 @@ class _Round:
     wish: Wish
     waits: Undecided
     now: int
+    under_way: _UnderWay
 
     def keep_up(self, table: str) -> TableUpkeep:
         """What was done to a table, by its folder."""
+        with self.under_way.at(table):
+            return self._kept_up(table)
+
+    def _kept_up(self, table: str) -> TableUpkeep:
         for folder, waiting in self.waits.parked.items():
             # What waits reads its deletes from the files that it remembered them in, whatever that table names by then.
             if table in (folder, memory_folder(folder)):
@@ -343,7 +407,7 @@ class _Round:
         taken = self._taken_away(path)
         gone = leftovers(place, bound, self.waits, is_shared=shared, partitions=partitioned_by, taken=taken)
         if not self.wish.dry_run:
-            self._keep(path, taken)
+            _keep(self.checkpoint, path, taken.content())
         return gone, [
             f"files that stay though they are old: {gone.held:,}, as {gone.why}"
         ] if gone.held else []
@@ -354,10 +418,3 @@ class _Round:
             return TakenAway.told(self.checkpoint.read(path))
         except OSError:
             return TakenAway()
-
-    def _keep(self, path: str, taken: TakenAway) -> None:
-        with suppress(OSError):
-            # Where there is no checkpoint none is begun.
-            if self.checkpoint.info(GENERATION) is not None:
-                self.checkpoint.make_folder(_KNOWN)
-                self.checkpoint.put(path, taken.content())

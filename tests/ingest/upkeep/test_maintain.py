@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import time
 import uuid
@@ -379,6 +380,26 @@ def test_a_fault_that_nobody_has_foreseen_is_told_and_keeps_no_other_table_from_
     done = maintain(given)
     told = [done.record.failed, *(one.failed for one in done.tables)]
     assert all(one and one.endswith("which nobody has foreseen") for one in told)
+
+
+def test_a_table_at_which_upkeep_died_comes_last_the_next_time(
+    table: Upserted, pipeline: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where memory does not do for it: all behind it would be without upkeep for ever."""
+    kept, begun = Checkpoint.at(str(pipeline.checkpoint)).files, list[str]()
+
+    def noted(place: Files, *, dry_run: bool) -> Compaction:
+        begun.extend(json.loads(kept.read("upkeep/under-way")))
+        return compact(place, dry_run=dry_run)
+
+    monkeypatch.setattr(worn, "compact", noted)
+    monkeypatch.setattr(module, "_THREADS_IN_STORES", 1)
+    order = ["players", memory_folder("players"), "ledger_batches"]
+    assert ([one.table for one in maintain(pipeline).tables], begun) == (order, order)
+    assert kept.info("upkeep/under-way") is None
+    begun.clear()
+    kept.put("upkeep/under-way", b'["players"]')
+    assert ([one.table for one in maintain(pipeline).tables], begun) == (order, [*order[1:], order[0]])
 
 
 def test_who_asks_it_to_end_is_heard(
