@@ -30,6 +30,9 @@ _SIZE = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
 
 _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
+CANNOT_REWRITE = "delta-rs cannot rewrite its rows"
+"""What is said of a table that delta-rs reads and does not bring together, as where a field was added within a map's values."""
+
 # As Rust's own failures reach Python: https://docs.rs/pyo3/latest/pyo3/panic/struct.PanicException.html
 _PANIC = "PanicException"
 
@@ -115,7 +118,7 @@ def compact(place: Files, *, dry_run: bool = False) -> Compaction:
             continue
         except DeltaError as error:
             # What it says may quote a value of a row.
-            why = f"delta-rs cannot rewrite its rows ({type(error).__name__}); Spark's OPTIMIZE may"
+            why = f"{CANNOT_REWRITE} ({type(error).__name__}); Spark's OPTIMIZE may"
             return Compaction(before, Size.of(sizes), left=why)
         sync(place, range(version + 1, handle.version() + 1), "OPTIMIZE")
         return Compaction(

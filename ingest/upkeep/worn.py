@@ -21,7 +21,7 @@ from distributary.ingest.parquet.statistics import Indexed
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.known import named_columns, upsert_of
 from distributary.ingest.tables.state import TableState
-from distributary.ingest.upkeep.compaction import Compaction, compact, target_bytes
+from distributary.ingest.upkeep.compaction import CANNOT_REWRITE, Compaction, compact, target_bytes
 from distributary.ingest.upkeep.written_anew import only_sparks, write_anew
 
 # By which others say of which columns there are statistics, whatever their place.
@@ -47,9 +47,9 @@ def bring_together(place: Files, state: TableState, *, dry_run: bool = False) ->
     upsert = upsert_of(state.properties)
     if upsert is not None and upsert.history is not None:
         return keep_apart(place, upsert.bounds[1], dry_run=dry_run)
-    if is_told_wrong(state):
+    done = None if is_told_wrong(state) else compact(place, dry_run=dry_run)
+    if done is None or done.left.startswith(CANNOT_REWRITE):
         return write_anew(place, partial(_apart, lambda _: False), only_sparks, dry_run=dry_run)
-    done = compact(place, dry_run=dry_run)
     if done.left:
         return done
     more = write_anew(place, partial(_worn, only_large=dry_run), only_sparks, dry_run=dry_run)

@@ -268,6 +268,19 @@ def test_what_delta_rs_tells_well_it_brings_together(tmp_path: Path, properties:
     assert is_told_wrong(state_of(opened(table.place), table.place)) is wrong
 
 
+def test_what_delta_rs_cannot_rewrite_is_brought_together_all_the_same(tmp_path: Path) -> None:
+    """A field was added within a map's values."""
+    for value in ({"a": 1}, {"a": 2, "b": "x"}):
+        inside = pa.struct([(name, pa.string() if name == "b" else pa.int64()) for name in value])
+        rows = pa.table({"m": pa.array([[("k", value)]], pa.map_(pa.string(), inside))})
+        write_deltalake(tmp_path, rows, mode="append", schema_mode="merge")
+    place = files_at(tmp_path)
+    assert (brought(place).compacted, brought(place).compacted) == (2, 0)
+    ((name, _),) = live_files.read(place, newest(place))
+    found = pq.read_table(tmp_path / name).column("m").to_pylist()
+    assert sorted(found, key=str) == [[("k", {"a": 1, "b": None})], [("k", {"a": 2, "b": "x"})]]
+
+
 def test_rows_of_many_small_files_are_read_together(tmp_path: Path) -> None:
     """Each row group of a file is read by itself, and tells its own bounds."""
     place = files_at(tmp_path)
