@@ -204,7 +204,7 @@ def maintain(
             its = Pipeline(settings.name, replace(waits, parked=parked))
             record = keep_record(root, its, settings.sink.keep, now, dry_run=wish.dry_run)
             record = record if wish.dry_run else _told_together(root, settings, now, record)
-        under_way = _UnderWay(own.files, wish.dry_run)
+        under_way = _UnderWay(own.files, keeps=not wish.dry_run and _is_begun(own.files))
         done = _each(_Round(root, own.files, wish, waits, now, under_way), under_way.last(tables), make_bar)
         under_way.over()
     done.sort(key=lambda one: tables.index(one.table))
@@ -284,11 +284,13 @@ def _chosen(root: Files, mine: Sequence[str], derived: Sequence[str], wished: Se
 class _UnderWay:
     """The tables that upkeep is at, as its checkpoint has them: at one of these a round has died, if it did, and the next one may, too.
 
+    keeps  whether it is kept there
+
     Nothing raises: without it tables have their upkeep in their order.
     """
 
     checkpoint: Files
-    dry_run: bool
+    keeps: bool
     tables: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -303,12 +305,14 @@ class _UnderWay:
     @contextmanager
     def at(self, table: str) -> Iterator[None]:
         """Inside, upkeep is at this table."""
-        if self.dry_run:
+        if not self.keeps:
             yield
             return
         with self.lock:
             self.tables.append(table)
-            _keep(self.checkpoint, _UNDER_WAY, json.dumps(self.tables).encode())
+            with suppress(OSError):
+                self.checkpoint.make_folder(_KNOWN)
+                self.checkpoint.put(_UNDER_WAY, json.dumps(self.tables).encode())
         try:
             yield
         finally:
@@ -317,17 +321,17 @@ class _UnderWay:
 
     def over(self) -> None:
         """The round is whole."""
-        if not self.dry_run:
+        if self.keeps:
             with suppress(OSError):
                 self.checkpoint.delete([_UNDER_WAY])
 
 
-def _keep(checkpoint: Files, path: str, content: bytes) -> None:
-    with suppress(OSError):
-        # Where there is no checkpoint none is begun.
-        if checkpoint.info(GENERATION) is not None:
-            checkpoint.make_folder(_KNOWN)
-            checkpoint.put(path, content)
+def _is_begun(checkpoint: Files) -> bool:
+    """Whether there is a checkpoint: otherwise none is begun."""
+    try:
+        return checkpoint.info(GENERATION) is not None
+    except OSError:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,8 +410,10 @@ class _Round:
         path = f"{_KNOWN}/{place.url.rpartition('/')[2]}.json"
         taken = self._taken_away(path)
         gone = leftovers(place, bound, self.waits, is_shared=shared, partitions=partitioned_by, taken=taken)
-        if not self.wish.dry_run:
-            _keep(self.checkpoint, path, taken.content())
+        if not self.wish.dry_run and _is_begun(self.checkpoint):
+            with suppress(OSError):
+                self.checkpoint.make_folder(_KNOWN)
+                self.checkpoint.put(path, taken.content())
         return gone, [
             f"files that stay though they are old: {gone.held:,}, as {gone.why}"
         ] if gone.held else []
