@@ -87,7 +87,6 @@ class Indexed:
             if found == wanted
         )
 
-
     def has_more_than_first(self, columns: pa.Schema) -> bool:
         """Whether any of a table's columns does that is not among the first."""
         numbered = enumerate(_columns(columns))

@@ -86,7 +86,7 @@ def _met_in_texts(condition: ReadCondition, rows: pa.RecordBatch, was: pa.String
     names = {fold(path[0]) for path in fields}
     others = rows.select([name for name in rows.schema.names if fold(name) in names]).to_pylist()
     bodies = [
-        named({**_without(row, said), **said}, fields)
+        _there(named({**_without(row, said), **said}, fields))
         for row, said in zip(others, map(_object, was.to_pylist()), strict=True)
     ]
     met = _all_hold(condition, bodies)
@@ -101,6 +101,12 @@ def _without(row: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
     """A row without what is said of it otherwise."""
     names = set(map(fold, said))
     return {name: value for name, value in row.items() if fold(name) not in names}
+
+
+def _there(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What an object says, by names of one case unless it has several that differ in that alone."""
+    found = {fold(name): value for name, value in body.items() if value is not None}
+    return found if len(set(map(fold, body))) == len(body) else dict(body)
 
 
 def _object(text: str) -> dict[str, Any]:

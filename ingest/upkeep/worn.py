@@ -66,7 +66,9 @@ def is_told_wrong(state: TableState) -> bool:
     """
     columns = pa.schema([one for one in state.layout if one.name not in state.partitions])
     named = named_columns(state)
-    if named and (_NAMED in state.properties or Indexed.told(state.properties, named).has_more_than_first(columns)):
+    if named and (
+        _NAMED in state.properties or Indexed.told(state.properties, named).has_more_than_first(columns)
+    ):
         return True
     return any(map(_has_no_bound, _leaves(columns)))
 

@@ -71,7 +71,10 @@ def test_a_table_without_such_a_column_is_known_by_its_others() -> None:
 )
 def test_a_row_of_which_a_change_keeps_how_it_was_is_meant_by_that_too(was: pa.Array) -> None:
     """Whoever makes a person's row anonymous sends such a change."""
-    who = pa.array([None, {"id": 3, "name": "x"}, {"id": WIDE, "name": "x"}, None], pa.struct([("id", pa.int64()), ("name", pa.string())]))
+    who = pa.array(
+        [None, {"id": 3, "name": "x"}, {"id": WIDE, "name": "x"}, None],
+        pa.struct([("id", pa.int64()), ("name", pa.string())]),
+    )
     rows = pa.RecordBatch.from_arrays([who, was, pa.array([1, 2, 3, 4])], ["Who", "__before", "n"])
     which = Rows(SEVEN)
     assert which.met(rows).tolist() == [True, False, True, False]

@@ -335,6 +335,8 @@ def test_what_is_hidden_in_a_record_stays_so_when_its_field_becomes_a_union(insi
 def test_a_branch_that_may_be_anything_has_all_its_records_refused() -> None:
     union = pa.struct([("member0", PERSON), ("member1", pa.string())])
     schema = pa.schema([("who", union)])
-    assert "who.member1 is of type string, which has no email" in why_unshapeable(rule(leave=["who.email"]), schema)
+    assert "who.member1 is of type string, which has no email" in why_unshapeable(
+        rule(leave=["who.email"]), schema
+    )
     assert why_unshapeable(rule(leave=["who.member0.email"]), schema) == ""
     assert columns_of(rule(take=["who.email", "id"]), schema) == pa.schema([])

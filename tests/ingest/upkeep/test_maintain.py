@@ -353,7 +353,9 @@ class PanicException(BaseException):
     """As Rust's reach Python."""
 
 
-@pytest.mark.parametrize("fault", [KeyError("ann@example.org"), NotImplementedError("x"), PanicException("y")])
+@pytest.mark.parametrize(
+    "fault", [KeyError("ann@example.org"), NotImplementedError("x"), PanicException("y")]
+)
 def test_a_fault_that_nobody_has_foreseen_is_told_and_keeps_no_other_table_from_its_upkeep(
     table: Upserted, pipeline: Settings, monkeypatch: pytest.MonkeyPatch, fault: BaseException
 ) -> None:
@@ -376,7 +378,9 @@ def test_a_fault_that_nobody_has_foreseen_is_told_and_keeps_no_other_table_from_
 
     monkeypatch.setattr(module, "state_of", broken)
     monkeypatch.setattr(record, "_generations", broken)
-    given = pipeline.model_copy(update={"sink": pipeline.sink.model_copy(update={"keep": Keep(batches_days=1)})})
+    given = pipeline.model_copy(
+        update={"sink": pipeline.sink.model_copy(update={"keep": Keep(batches_days=1)})}
+    )
     done = maintain(given)
     told = [done.record.failed, *(one.failed for one in done.tables)]
     assert all(one and one.endswith("which nobody has foreseen") for one in told)

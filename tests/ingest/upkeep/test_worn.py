@@ -179,7 +179,9 @@ def test_a_table_without_marked_rows_gets_no_version(tmp_path: Path) -> None:
     assert newest(table.place) == version
 
 
-def test_keys_behind_the_columns_with_statistics_have_bounds_when_files_were_brought_together(root: Files) -> None:
+def test_keys_behind_the_columns_with_statistics_have_bounds_when_files_were_brought_together(
+    root: Files,
+) -> None:
     """Without them each batch looks into all of the table."""
     wide = [*((f"c{n}", pa.int32()) for n in range(40)), *COLUMNS]
     told = {UPSERT_PROPERTY: json.dumps({"keys": ["id"], "sequence_by": ["seq"]})}
@@ -194,13 +196,19 @@ def test_keys_behind_the_columns_with_statistics_have_bounds_when_files_were_bro
     ((_, add),) = live_files.read(table.place, newest(table.place))
     bounds = json.loads(add["stats"])
     assert [bounds[which]["id"] for which in ("minValues", "maxValues")] == [0, 39]
-    assert ("c20" in bounds["nullCount"], "c39" in bounds["nullCount"], "seq" in bounds["nullCount"]) == (True, False, True)
+    assert ("c20" in bounds["nullCount"], "c39" in bounds["nullCount"], "seq" in bounds["nullCount"]) == (
+        True,
+        False,
+        True,
+    )
     assert table.merge([row(7, 3, "c"), row(40, 1, "d")]) == MergeCounts(updated=1, inserted=1)
     assert sequences(table) == {**before, 7: 3, 40: 1}
     assert kept_up(table).compacted == 2
 
 
-FRACTIONS = pa.schema([("n", pa.int64()), ("x", pa.float64()), ("s", pa.struct([("d", pa.decimal128(20, 0))]))])
+FRACTIONS = pa.schema(
+    [("n", pa.int64()), ("x", pa.float64()), ("s", pa.struct([("d", pa.decimal128(20, 0))]))]
+)
 LONG = Decimal(9_007_199_254_740_993)
 
 
@@ -209,7 +217,10 @@ def with_fractions(place: Files, *files: Sequence[float], partitioned: bool = Fa
     for n, values in enumerate(files):
         rows = [{"n": n, "x": value, "s": {"d": LONG}} for value in values]
         write_deltalake(
-            place.url, pa.Table.from_pylist(rows, FRACTIONS), mode="append", partition_by=["n"] if partitioned else None
+            place.url,
+            pa.Table.from_pylist(rows, FRACTIONS),
+            mode="append",
+            partition_by=["n"] if partitioned else None,
         )
 
 
@@ -244,7 +255,9 @@ def test_spark_finds_the_same_rows_behind_upkeep(spark: Any, tmp_path: Path) -> 
     assert [frame.where(one).count() for one in asked] == [2, 2, 4, 6, 6]
 
 
-def test_partitions_are_brought_together_each_by_itself_and_columns_of_theirs_do_not_count(tmp_path: Path) -> None:
+def test_partitions_are_brought_together_each_by_itself_and_columns_of_theirs_do_not_count(
+    tmp_path: Path,
+) -> None:
     place = files_at(tmp_path)
     with_fractions(place, [1.0], [2.0], partitioned=True)
     with_fractions(place, [3.0], [4.0], partitioned=True)
@@ -258,13 +271,29 @@ def test_partitions_are_brought_together_each_by_itself_and_columns_of_theirs_do
     [
         ({}, False),
         ({UPSERT_PROPERTY: json.dumps({"keys": ["id"], "sequence_by": ["seq"]})}, False),
-        ({UPSERT_PROPERTY: json.dumps({"keys": ["v"], "sequence_by": []}), "delta.dataSkippingNumIndexedCols": "4"}, True),
-        ({UPSERT_PROPERTY: json.dumps({"keys": ["id"], "sequence_by": []}), "delta.dataSkippingStatsColumns": "v"}, True),
+        (
+            {
+                UPSERT_PROPERTY: json.dumps({"keys": ["v"], "sequence_by": []}),
+                "delta.dataSkippingNumIndexedCols": "4",
+            },
+            True,
+        ),
+        (
+            {
+                UPSERT_PROPERTY: json.dumps({"keys": ["id"], "sequence_by": []}),
+                "delta.dataSkippingStatsColumns": "v",
+            },
+            True,
+        ),
         ({"delta.dataSkippingStatsColumns": "v"}, False),
     ],
 )
-def test_what_delta_rs_tells_well_it_brings_together(tmp_path: Path, properties: dict[str, str], wrong: bool) -> None:
-    table = Upserted.made(files_at(tmp_path), COLUMNS, MergeRule(("id",), ordered_by("seq")), properties=properties)
+def test_what_delta_rs_tells_well_it_brings_together(
+    tmp_path: Path, properties: dict[str, str], wrong: bool
+) -> None:
+    table = Upserted.made(
+        files_at(tmp_path), COLUMNS, MergeRule(("id",), ordered_by("seq")), properties=properties
+    )
     assert is_told_wrong(state_of(opened(table.place), table.place)) is wrong
 
 
