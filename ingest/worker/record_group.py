@@ -31,6 +31,7 @@ from distributary.ingest.pins import (
 from distributary.ingest.reshaping.key import as_landing
 from distributary.ingest.reshaping.leftovers import let_land
 from distributary.ingest.routing.as_said import AS_IT_WAS, met_as_it_was
+from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.worker.entities import Reshaping
 from distributary.ingest.worker.spark_rows import SparkRows
@@ -289,7 +290,7 @@ def without_erased(batch: Batch, rows: Rows, decoded: Decoded) -> Decoded:
             return decoded.without(decoded.source)
         gone: Mask = met
         unknown: Mask = np.zeros(len(met), np.bool_)
-        if keeps:
+        if keeps and isinstance(condition, ReadCondition):
             was, of_none = met_as_it_was(condition, told)
             gone, unknown = met | was, of_none & ~met
         if unknown.any():

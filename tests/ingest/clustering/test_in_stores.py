@@ -30,7 +30,8 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def test_rows_are_sorted_beside_a_batch_and_by_other_columns_later(store: Store) -> None:
     root = store.files()
-    table = Table(root.below("games"), root)
+    table = Table(root.below("games"))
+    table.root = root
     for _ in range(4):
         table.append()
     with amid(table.append):

@@ -54,9 +54,9 @@ COUNT = 400
 class Table:
     """A clustered table and its batches."""
 
-    def __init__(self, place: Files, root: Files | None = None, **properties: str) -> None:
+    def __init__(self, place: Files, **properties: str) -> None:
         self.place, self.batches = place, 0
-        self.root = place.url.rpartition("/")[0] if root is None else root
+        self.root: str | Files = place.url.rpartition("/")[0]
         create(place, SCHEMA, {**SMALL, **properties}, cluster_by=BY_XY)
 
     def append(self, count: int = COUNT) -> None:
