@@ -111,7 +111,7 @@ def _opened_by_spark(spark: SparkSession, table: Path) -> float:
     jvm: Any = spark._jvm
     return _best(
         lambda: spark.read.format("delta").load(str(table)).inputFiles(),
-        lambda: jvm.org.apache.spark.sql.delta.DeltaLog.clearCache(),
+        lambda: jvm.org.apache.spark.sql.delta.DeltaLog.clearCache(),  # noqa: PLW0108 - each name is asked of the JVM
     )
 
 

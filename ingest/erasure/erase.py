@@ -31,6 +31,7 @@ from distributary.ingest.erasure.rewriting import Rewritten, Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
+from distributary.ingest.routing.as_said import AS_IT_WAS, fields_of
 from distributary.ingest.routing.conditions import ReadCondition, conditions_ahead
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
@@ -41,7 +42,7 @@ from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import REMEMBERS_PROPERTY, UPSERT_PROPERTY, upsert_of
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of
-from distributary.ingest.upkeep.compaction import said
+from distributary.ingest.upkeep.compaction import fault, said
 from distributary.ingest.upkeep.leftovers import Bound
 from distributary.ingest.upkeep.made_of_others import derived_tables
 from distributary.ingest.upkeep.maintain import Clock, time_there
@@ -298,15 +299,17 @@ class _Work:
             return TableErasure(table)
         except ConfigError as error:
             return TableErasure(table, left=(str(error),))
-        except (DeltaError, OSError, ValueError, PipelineError) as error:
+        except PipelineError as error:
             return TableErasure(table, failed=said(error))
+        except BaseException as error:  # noqa: BLE001 whatever it is, rows go from the other tables
+            return TableErasure(table, failed=fault(error))
 
     def _of_table(self, table: str, place: Files) -> TableErasure:
         state = state_of(opened(place), place)
         if KEEPS_PROPERTY in state.properties:
             return self._as_they_came(table, place)
         layout, by = state.layout, self.where.columns
-        names = {fold(path[0]) for path in bodies.fields_of(self.condition.tree)}
+        names = {fold(path[0]) for path in fields_of(self.condition.tree)}
         columns = frozenset(name for name in layout.names if fold(name) in names)
         # What remembers deletes may have nothing else of a record.
         remembers = REMEMBERS_PROPERTY in state.properties
@@ -329,7 +332,7 @@ class _Work:
         # What had no place in a column is there as text.
         rescued = by.rescued if by.rescued in layout.names else None
         meant = bodies.Rows(None if lacking else self.condition, rescued, keyed, keys)
-        read = columns | {by.rescued} | frozenset(keyed if keys else ())
+        read = columns | {by.rescued, AS_IT_WAS} | frozenset(keyed if keys else ())
         remembered = Remembered.of(upsert_of(state.properties), layout, by.kafka_key)
         rows = Rows(read, meant.met, told, self._keep(table))
         if remembered is not None:
@@ -337,8 +340,8 @@ class _Work:
         done = self._told(table, place, self._without(place, rows))
         if meant.unread:
             left.append(
-                f"{meant.unread:,} rows have something in {by.rescued} that the condition names and does not go with, so that nobody knows "
-                f"whether they are meant: look at them, and name them by {', '.join(where[:3])}"
+                f"{meant.unread:,} rows have something in {by.rescued}, or in {AS_IT_WAS}, that the condition names and does not go with, so that nobody "
+                f"knows whether they are meant: look at them, and name them by {', '.join(where[:3])}"
             )
         return replace(done, left=(*done.left, *left))
 

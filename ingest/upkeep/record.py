@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError
 from pyarrow import dataset
 
 from distributary.ingest.columns.safe_names import (
@@ -30,7 +30,7 @@ from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of, table_folder
 from distributary.ingest.upkeep import ledger_days
-from distributary.ingest.upkeep.compaction import ATTEMPTS, NO_HOOKS, said, sync
+from distributary.ingest.upkeep.compaction import ATTEMPTS, NO_HOOKS, fault, sync
 from distributary.ingest.upkeep.ledger_days import Bounds, Row, Span
 from distributary.ingest.upkeep.light_rows import LightRows
 from distributary.ingest.upkeep.replayed import begun_before, replays_before
@@ -95,8 +95,8 @@ def keep_record(root: Files, mine: Pipeline, keep: Keep, now: int, *, dry_run: b
         for generation, rows in sorted(_generations(root, mine.whose).items()):
             done = round_.kept(done, generation, rows)
         done = round_.refused_again(done)
-    except (DeltaError, OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        done = replace(done, failed=said(error))
+    except BaseException as error:  # noqa: BLE001 whatever it is, the tables have their upkeep
+        done = replace(done, failed=fault(error))
     return done
 
 
