@@ -294,7 +294,7 @@ class LandingFolder(OneTopic):
         ]
         apart = {file.number: file for file in [*waits, *self._unreadable(files, doubtful)]}
         waits = [apart[number] for number in sorted(apart)]
-        if not waits or (self._holds_up(waits, files) and self._looking.postpone(waits)):
+        if not waits or (self._holds_up(waits, files, end) and self._looking.postpone(waits)):
             return end
         return waits[0].number
 
@@ -310,10 +310,28 @@ class LandingFolder(OneTopic):
         ]
         return self._looking.unreadable(tried)
 
-    def _holds_up(self, waits: Sequence[Landed], files: Sequence[Landed]) -> bool:
-        """Whether others of a batch could be read that come behind those that wait: they may wait for long."""
-        none = {one.number for one in waits} | self._register.replaced
-        return any(one.number > waits[0].number and one.number not in none for one in files)
+    def _holds_up(self, waits: Sequence[Landed], files: Sequence[Landed], end: int) -> bool:
+        """Whether others could be read that come behind those that wait, in their batch or in a later one: they may wait for long."""
+        waiting = {one.number for one in waits}
+        beside = (one for one in files if one.number > waits[0].number and one.number not in waiting)
+        if any(one.number not in self._register.replaced for one in beside):
+            return True
+        return any(map(self._may_be_read, self._behind(end)))
+
+    def _behind(self, number: int) -> Iterator[Landed]:
+        """The registered files from this one on that are to be read."""
+        end = self._register.next_number
+        for first in range(number, end, _LOOKED_THROUGH):
+            for file in self._register.between(first, min(first + _LOOKED_THROUGH, end)):
+                if file.number not in self._register.replaced:
+                    yield file
+
+    def _may_be_read(self, file: Landed) -> bool:
+        """Whether a file neither is one that could not be read before nor is being written to."""
+        if file.path in self._looking.refused.paths:
+            return False
+        info = self._folder.info(file.path) if self._chosen.settle else None
+        return info is None or not self._looking.is_settling(info)
 
     def _changed(self, files: Sequence[Landed]) -> list[Landed]:
         """Those that are not as they were registered, as far as they may be asked about."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 from distributary.ingest.storage.contract import Files, Info
+from distributary.ingest.storage.posix import PosixFiles
 
 _log = logging.getLogger(__name__)
 
@@ -24,13 +25,28 @@ def move(folder: Files, to: Files, files: Iterable[tuple[int, Info]]) -> int:
             if not _is_as_it_was(folder, file):
                 continue
             _copy(folder, to, number, file)
-            # What came meanwhile in its place is a file of its own.
-            if _is_as_it_was(folder, file):
-                folder.delete([file.path])
-                moved += 1
+            moved += _deleted(folder, file)
         except OSError as error:
             _log.warning("%s/%s stays there for now, and is not archived: %s", folder, file.path, error)
     return moved
+
+
+def put_back(folder: Files, files: Iterable[Info]) -> None:
+    """Have those of some files where they were which a run that died had taken aside to delete them: nobody knows what it would have found."""
+    if isinstance(folder, PosixFiles):
+        for file in files:
+            folder.put_back(file.path)
+
+
+def _deleted(folder: Files, file: Info) -> bool:
+    """Whether a file is deleted; what came meanwhile in its place is a file of its own."""
+    if isinstance(folder, PosixFiles):
+        return folder.delete_as(file)
+    # No store that is reached here takes a condition with it: what comes within this moment is lost.
+    if not _is_as_it_was(folder, file):
+        return False
+    folder.delete([file.path])
+    return True
 
 
 def _is_as_it_was(folder: Files, file: Info) -> bool:

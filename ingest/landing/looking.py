@@ -17,6 +17,7 @@ from itertools import islice
 from typing import Any
 
 from distributary.errors import PipelineError
+from distributary.ingest.landing.archiving import put_back
 from distributary.ingest.landing.known import digest, state_of
 from distributary.ingest.landing.numbers import Landed, is_as_registered
 from distributary.ingest.landing.refused import Refused
@@ -75,6 +76,8 @@ class Looking:
         self.old, self._changed, self.refused.met = [], changed, []
         listed = self.folder.walk(passing=self.refused.pass_by)
         while part := list(islice(listed, _AT_ONCE)):
+            # The next look finds them.
+            put_back(self.folder, part)
             new = self._not_known(list(filter(self._wanted.takes, part)))
             for at in range(0, len(new), _AN_ENTRY):
                 self._register(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ from distributary.ingest.storage.place import checked_path
 from distributary.ingest.storage.stream import Upload
 
 _Begun = TypeVar("_Begun")
+
+# What a folder is called in which a file stands between being looked at and being deleted.
+_ASIDE = ".aside"
 
 
 class PosixFiles:
@@ -192,6 +196,42 @@ class PosixFiles:
             return False
         return True
 
+    def delete_as(self, info: Info) -> bool:
+        """Whether a file was deleted that was here as it is told. No part of the contract, since stores cannot rename.
+
+        What is put in its place at any moment stays: it is taken aside, looked at there, and brought back if it is another one. Who dies in
+        between leaves it where `put_back` finds it. A writer that has the file open, and writes once more behind that look, writes into what is deleted.
+        """
+        if os.path.islink(self._at(info.path)):
+            # Taken aside it may lead nowhere; what it leads to stays in any case.
+            same = self._is(info.path, info)
+            self.delete([info.path] if same else ())
+            return same
+        above, slash, name = info.path.rpartition("/")
+        folder = f"{above}{slash}.{uuid.uuid4().hex}{_ASIDE}"
+        os.mkdir(self._at(folder))
+        try:
+            if not self.rename(info.path, aside := f"{folder}/{name}"):
+                return False
+            if same := self._is(aside, info):
+                self.delete([aside])
+            else:
+                self.put_back(aside)
+            return same
+        finally:
+            self.remove_folder(folder)
+
+    def put_back(self, path: str) -> bool:
+        """Whether this is a file that somebody left aside, which is where it was again; unless another one is there by now, which is newer."""
+        folder, _, name = path.rpartition("/")
+        above, slash, aside = folder.rpartition("/")
+        if not (aside.startswith(".") and aside.endswith(_ASIDE)):
+            return False
+        with suppress(OSError):
+            _take_back(self._at(path), self._at(f"{above}{slash}{name}"))
+            self.remove_folder(folder)
+        return True
+
     @contextmanager
     def locked(self, folder: str, seconds: float) -> Iterator[None]:
         """Inside, nobody else is in such a block for this folder, which is there. No part of the contract, since stores have no locks.
@@ -205,6 +245,10 @@ class PosixFiles:
         first = os.fsencode(after)
         found = (entry for entry in _entries(self._at(folder)) if os.fsencode(entry.name) > first)
         return sorted(filter(_is_file, found), key=lambda entry: os.fsencode(entry.name))
+
+    def _is(self, path: str, info: Info) -> bool:
+        now = self.info(path)
+        return now is not None and (now.size, now.tag) == (info.size, info.tag)
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{checked_path(path)}" if path else self._root
@@ -292,6 +336,21 @@ def _in_folder(begin: Callable[[str], _Begun], target: str) -> _Begun:
     except FileNotFoundError:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         return begin(target)
+
+
+def _take_back(aside: str, target: str) -> None:
+    """Have a file under the name that it had, unless that is another one's by now."""
+    with suppress(FileExistsError):
+        try:
+            os.link(aside, target)
+        except FileExistsError:
+            raise
+        except OSError:
+            # Some file systems, such as those of other machines, have no hard links.
+            if not os.path.lexists(target):
+                os.rename(aside, target)
+                return
+    os.unlink(aside)
 
 
 def _bytes(data: Buffer) -> bytes:

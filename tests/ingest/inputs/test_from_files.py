@@ -141,6 +141,32 @@ def test_a_registered_file_that_cannot_be_read_waits_alone_once_a_batch_failed_a
     assert batch(found, 5) == ["b"]
 
 
+def test_a_file_that_fills_a_batch_and_cannot_be_read_keeps_no_later_one_from_being_read(
+    root: PosixFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        root.put(f"landing/{name}", name.encode())
+        os.utime(f"{root.url}/landing/{name}", (1000, 1000 + ord(name)))
+    found, opened, shut = landing(root, identity="etag", max_files_a_batch=1), PosixFiles.reader, {"a", "b"}
+
+    def reader(self: PosixFiles, path: str, size: int) -> Any:
+        if path in shut:
+            raise PermissionError(13, "Permission denied", path)
+        return opened(self, path, size)
+
+    monkeypatch.setattr(PosixFiles, "reader", reader)
+    assert batch(found) == [], "which is put behind all others"
+    assert batch(found, 1) == ["b"], "of which nobody knows yet"
+    assert batch(found, 1) == []
+    assert batch(found, 2) == ["c"]
+    known = found.ends()
+    assert [batch(found, 3) for _ in range(3)] == [[]] * 3
+    assert found.ends() == known, "where there is none but such, nothing is written"
+    shut.clear()
+    assert batch(found, 3) == ["a"]
+    assert batch(found, 4) == ["b"]
+
+
 def test_what_a_run_before_failed_at_is_looked_at_by_the_first_batch(
     root: PosixFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
