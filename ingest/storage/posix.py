@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from errno import ENOTEMPTY
+from errno import ENAMETOOLONG, ENOTEMPTY
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, BinaryIO, TypeVar
@@ -115,22 +115,25 @@ class PosixFiles:
 
     def walk(self, folder: str = "", passing: Callable[[OSError], None] | None = None) -> Iterator[Info]:
         """The files in a folder and in all folders below."""
-        below = list[str]()
-        try:
-            with _scanned(self._at(folder)) as entries:
-                for entry in entries:
-                    path = f"{folder}/{entry.name}".lstrip("/")
-                    if entry.is_dir(follow_symlinks=False):
-                        below.append(path)
-                    elif _is_file(entry):
-                        with suppress(FileNotFoundError):
-                            yield _info(path, entry.stat())
-        except PermissionError as error:
-            if passing is None or not folder:
-                raise
-            passing(error)
-        for path in below:
-            yield from self.walk(path, passing)
+        left = [folder]
+        while left:
+            here, below = left.pop(), list[str]()
+            try:
+                with _scanned(self._at(here)) as entries:
+                    for entry in entries:
+                        path = f"{here}/{entry.name}".lstrip("/")
+                        if entry.is_dir(follow_symlinks=False):
+                            below.append(path)
+                        elif _is_file(entry):
+                            with suppress(FileNotFoundError):
+                                yield _info(path, entry.stat())
+            except OSError as error:
+                # One that is nested deeper than a path may name is as one that may not be looked into.
+                is_shut = isinstance(error, PermissionError) or error.errno == ENAMETOOLONG
+                if passing is None or not here or not is_shut:
+                    raise
+                passing(error)
+            left += reversed(below)
 
     def has_files(self, folder: str = "") -> bool:
         """Whether there is a file right in a folder."""
