@@ -18,7 +18,7 @@ from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.inputs.one_topic import OneTopic
 from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.kafka.offsets import Offsets, Positions
-from distributary.ingest.landing.archiving import move
+from distributary.ingest.landing.archiving import Archive
 from distributary.ingest.landing.looking import Looking
 from distributary.ingest.landing.numbers import (
     Landed,
@@ -124,7 +124,7 @@ class LandingFolder(OneTopic):
         self._asked: int | None = None
         # Before which this run has nothing to move any more of what it read itself.
         self._moved: int | None = None
-        self._archive: Files | None = None
+        self._archive: Archive | None = None
         # What the files of these numbers bring together, as it was told last of a batch.
         self._told: tuple[range, str] | None = None
 
@@ -247,8 +247,12 @@ class LandingFolder(OneTopic):
         return end
 
     def archives_to(self, place: Files) -> None:
-        """Have files moved there once they are old enough, and a batch behind theirs is finished, too: the newest one may be written again."""
-        self._archive = place
+        """Have files moved there once they are old enough, and a batch behind theirs is finished, too: the newest one may be written again.
+
+        Raises CheckpointMismatch where some were moved that the register does not know, OSError where that place does not answer.
+        """
+        self._archive = Archive(place, self._register.id)
+        self._archive.require_known(self._register.next_number, self._folder)
 
     def _move_old(self) -> None:
         if self._archive is None:
@@ -258,7 +262,7 @@ class LandingFolder(OneTopic):
             one for one in self._looking.old if one[0] < self._done and one[0] not in self._register.replaced
         ]
         self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
-        move(self._folder, self._archive, [*done, *self._just_read()])
+        self._archive.move(self._folder, [*done, *self._just_read()])
 
     def _just_read(self) -> Iterator[tuple[int, Info]]:
         """Those that this run has read and no look has found since, where they are old enough and a batch has them for good."""
@@ -374,7 +378,7 @@ def open_landing(  # noqa: PLR0913 - one value each of what a folder is opened w
     archives: bool = True,
     waits: Waits | None = None,
 ) -> Iterator[LandingFolder]:
-    """The folder that files land in, until the block ends. Raises what LandingFolder does.
+    """The folder that files land in, until the block ends. Raises what LandingFolder and `archives_to` do.
 
     Without `archives` nothing is moved: whoever tries something leaves files to those who read them in earnest.
     """

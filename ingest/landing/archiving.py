@@ -1,17 +1,82 @@
-"""Files that were read moved to another place: copied there whole, and then deleted where they landed."""
+"""Files that were read moved to another place: copied there whole, and then deleted where they landed.
+
+`.distributary-archived/<register>.json` there says up to which number that has come, before anything of it is deleted. A register that knows
+fewer files was put back from an older copy: what it lacks landed, was read and was moved, and nobody would ever read it again.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
+from distributary.errors import CheckpointMismatch, NewerFormat
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import PosixFiles
 
 _log = logging.getLogger(__name__)
 
 _PIECE = 8 << 20
+
+FORMAT = 1
+
+_SAID = ".distributary-archived"
+
+
+class Archive:
+    """Where the files of one register are moved to."""
+
+    def __init__(self, files: Files, register: str) -> None:
+        """`register` is the register's id. Nothing is asked yet."""
+        self._files, self._path, self._register = files, f"{_SAID}/{register}.json", register
+        self._moved: int | None = None
+
+    def require_known(self, next_number: int, folder: Files) -> None:
+        """Raises CheckpointMismatch where files of this number or later were moved: the register was put back from a copy that is older."""
+        if (moved := self._up_to()) >= next_number:
+            raise CheckpointMismatch(
+                f"files up to number {moved} were moved to {self._files}, and the register of {folder} knows none from number {next_number} on: "
+                f"it was put back from an older copy, and what was moved since would never be read again. Put the files of {self._files} back into "
+                f"{folder}, where those that were read before are known by their content; then delete {self._files}/{self._path}, and run again"
+            )
+
+    def move(self, folder: Files, files: Sequence[tuple[int, Info]]) -> int:
+        """How many of these files, each with its number, were moved, with their paths; what fails is done another time."""
+        if not files:
+            return 0
+        try:
+            self._say(max(number for number, _ in files))
+        except OSError as error:
+            _log.warning("nothing is archived for now: %s", error)
+            return 0
+        return move(folder, self._files, files)
+
+    def _say(self, number: int) -> None:
+        """Have it said that files up to this number may be gone from where they landed."""
+        if self._moved is None or number > self._moved:
+            moved = max(number, self._up_to())
+            said = {"format": FORMAT, "register": self._register, "up_to": moved}
+            self._files.put(self._path, json.dumps(said).encode())
+            self._moved = moved
+
+    def _up_to(self) -> int:
+        """The largest number that was moved; -1 where none was. Raises CheckpointMismatch, NewerFormat."""
+        where = f"{self._files}/{self._path}"
+        try:
+            said = json.loads(self._files.read(self._path))
+            if said["format"] > FORMAT:
+                raise NewerFormat(
+                    f"{where} has format {said['format']}, and this version of distributary reads up to {FORMAT}: a newer version wrote it. "
+                    "Use the version that made it, or a later one"
+                )
+            return int(said["up_to"])
+        except FileNotFoundError:
+            return -1
+        except (ValueError, TypeError, KeyError):
+            raise CheckpointMismatch(
+                f"{where} was cut off or edited: it says no more which files were archived; delete it, and see that none of {self._files} is to be read again"
+            ) from None
 
 
 def move(folder: Files, to: Files, files: Iterable[tuple[int, Info]]) -> int:

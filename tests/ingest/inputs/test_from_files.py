@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from tests.ingest.storage.relay import Relay, relayed
 from tests.ingest.storage.stores import Store
 
+from distributary.errors import CheckpointMismatch
 from distributary.ingest.inputs.from_files import FilesGone, LandingFolder
 from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.kafka.offsets import Positions
@@ -282,8 +284,43 @@ def test_files_are_archived_once_nothing_may_have_to_be_written_again_from_them(
         folder.put(f"{number}.json", b"%d" % number)
         source.lag({"landing": {0: first_offset(number)}})
         source.batch_end(number, number + 1)
-        archived = sorted(info.path for info in archive.walk())
+        archived = sorted(info.path for info in archive.walk() if not info.path.startswith("."))
         late = 0 if kind == "store" else 1
         assert archived == [f"{n}.json" for n in range(max(0, number - late))]
     source.batch_end(3, 3)
     assert ("2.json" in {info.path for info in archive.walk()}) == (kind == "store")
+
+
+def test_files_that_were_moved_since_a_copy_was_made_that_is_put_back_are_told(
+    tmp_path: Path,
+) -> None:
+    """Register, tables and log are one copy, and nothing else would say that files came since: they are where nobody looks."""
+    root, archive = PosixFiles(tmp_path / "root"), PosixFiles(tmp_path / "archive")
+    folder = PosixFiles(tmp_path / "landing")
+    copied = tmp_path / "copy"
+
+    def read(first: int, last: int) -> None:
+        source = opened_landing(folder, root)
+        source.archives_to(archive)
+        for number in range(first, last):
+            folder.put(f"{number}.json", b"%d" % number)
+            source.lag({"landing": {0: first_offset(number)}})
+            source.batch_end(number, number + 1)
+
+    read(0, 3)
+    opened_landing(folder, root).archives_to(archive)
+    shutil.copytree(root.url, copied)
+    read(3, 6)
+    shutil.rmtree(root.url)
+    copied.rename(root.url)
+    with pytest.raises(CheckpointMismatch, match=r"files up to number 3 were moved .* none from number 3 on"):
+        opened_landing(folder, root).archives_to(archive)
+    for info in list(archive.walk()):
+        if not info.path.startswith("."):
+            folder.put(info.path, archive.read(info.path))
+    archive.clear(".distributary-archived")
+    source = opened_landing(folder, root)
+    source.archives_to(archive)
+    source.lag({"landing": {0: first_offset(3)}})
+    found = source.files_in(first_offset(3), source.ends()["landing"][0])
+    assert sorted(one.path for one in found) == ["3.json", "4.json", "5.json"]
