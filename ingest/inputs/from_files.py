@@ -115,7 +115,7 @@ class LandingFolder(OneTopic):
         self._register, self._root = Register(place, str(chosen.path)), root
         if pipeline is not None:
             self._register.require_reader(pipeline)
-        self._looking = Looking(folder, chosen, self._register)
+        self._looking = Looking(folder, chosen, self._register, stop=self._waits.stop)
         # Before which all files were given to batches; nobody knows before the log was asked.
         self._given: int | None = None
         # Where the newest batch begins, and before which no batch may have to be written again.
@@ -262,7 +262,7 @@ class LandingFolder(OneTopic):
             one for one in self._looking.old if one[0] < self._done and one[0] not in self._register.replaced
         ]
         self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
-        self._archive.move(self._folder, [*done, *self._just_read()])
+        self._archive.move(self._folder, [*done, *self._just_read()], self._waits.stop)
 
     def _just_read(self) -> Iterator[tuple[int, Info]]:
         """Those that this run has read and no look has found since, where they are old enough and a batch has them for good."""

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
+from time import monotonic
 
 from distributary.errors import CheckpointMismatch, NewerFormat
 from distributary.ingest.storage.contract import Files, Info
@@ -18,6 +21,11 @@ from distributary.ingest.storage.posix import PosixFiles
 _log = logging.getLogger(__name__)
 
 _PIECE = 8 << 20
+
+_THREADS_IN_STORES = 16
+
+# So long no batch begins because files are moved.
+_SECONDS = 10.0
 
 FORMAT = 1
 
@@ -41,16 +49,20 @@ class Archive:
                 f"{folder}, where those that were read before are known by their content; then delete {self._files}/{self._path}, and run again"
             )
 
-    def move(self, folder: Files, files: Sequence[tuple[int, Info]]) -> int:
-        """How many of these files, each with its number, were moved, with their paths; what fails is done another time."""
+    def move(self, folder: Files, files: Sequence[tuple[int, Info]], stop: threading.Event) -> int:
+        """How many of these files, each with its number, were moved, with their paths; what fails is done another time.
+
+        So is what is left after some seconds, or once the run is to `stop`: records wait meanwhile.
+        """
         if not files:
             return 0
+        ends = monotonic() + _SECONDS
         try:
             self._say(max(number for number, _ in files))
         except OSError as error:
             _log.warning("nothing is archived for now: %s", error)
             return 0
-        return move(folder, self._files, files)
+        return move(folder, self._files, files, lambda: not stop.is_set() and monotonic() < ends)
 
     def _say(self, number: int) -> None:
         """Have it said that files up to this number may be gone from where they landed."""
@@ -79,21 +91,28 @@ class Archive:
             ) from None
 
 
-def move(folder: Files, to: Files, files: Iterable[tuple[int, Info]]) -> int:
+def move(
+    folder: Files, to: Files, files: Iterable[tuple[int, Info]], goes_on: Callable[[], bool] = lambda: True
+) -> int:
     """How many of these files, each with its number, were moved, with their paths; one that was written to since stays.
 
-    Where another file is that was moved before from the same path, the number comes into the name. What fails is done another time.
+    Where another file is that was moved before from the same path, the number comes into the name. What fails is done another time, and so is
+    all that is left once it `goes_on` no more.
     """
-    moved = 0
-    for number, file in files:
+
+    def moved(one: tuple[int, Info]) -> bool:
+        number, file = one
         try:
-            if not _is_as_it_was(folder, file):
-                continue
+            if not goes_on() or not _is_as_it_was(folder, file):
+                return False
             _copy(folder, to, number, file)
-            moved += _deleted(folder, file)
+            return _deleted(folder, file)
         except OSError as error:
             _log.warning("%s/%s stays there for now, and is not archived: %s", folder, file.path, error)
-    return moved
+            return False
+
+    with ThreadPoolExecutor(_THREADS_IN_STORES if folder.remote or to.remote else 1) as pool:
+        return sum(pool.map(moved, files))
 
 
 def put_back(folder: Files, files: Iterable[Info]) -> None:

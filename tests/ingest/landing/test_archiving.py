@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.ingest.landing.landed import looking, put
 
-from distributary.ingest.landing.archiving import move
+from distributary.ingest.landing import archiving
+from distributary.ingest.landing.archiving import Archive, move
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import PosixFiles
 
@@ -95,3 +98,27 @@ def test_of_a_link_the_link_goes_and_what_it_leads_to_stays(tmp_path: Path) -> N
     assert move(folder, files.below("archive"), [(0, info)]) == 1
     assert files.read("archive/a") == files.read("elsewhere/a") == b"its content"
     assert not os.listdir(tmp_path / "landing")
+
+
+@pytest.mark.parametrize("why", ["stop", "time"])
+def test_nobody_waits_for_many_files_to_be_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """Neither who stops the run nor what has landed since."""
+    files, stop, seconds = PosixFiles(tmp_path), threading.Event(), iter(range(0, 100, 4))
+    put(files, {f"{number}": b"its content %d" % number for number in range(9)})
+    folder = files.below("landing")
+    known = list(enumerate(folder.walk()))
+    monkeypatch.setattr(archiving, "monotonic", lambda: next(seconds) if why == "time" else 0)
+    copied = archiving._copy
+
+    def copy(*arguments: Any) -> None:
+        copied(*arguments)
+        if why == "stop":
+            stop.set()
+
+    monkeypatch.setattr(archiving, "_copy", copy)
+    archive = Archive(files.below("archive"), "its id")
+    assert archive.move(folder, known, stop) == (2 if why == "time" else 1)
+    monkeypatch.undo()
+    assert archive.move(folder, known, threading.Event()) == (7 if why == "time" else 8)
