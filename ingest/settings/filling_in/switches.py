@@ -223,7 +223,9 @@ class _Switching:
                 "{topic} stands for the topic of a pipeline that has one, and this may have several; write {name}",
             )
         if name == "topic" and any(self._at(("source", other)) for other in ("delta", "files", "kinesis")):
-            self.document.complain(here, "{topic} stands for a topic of Kafka's, and none is read; write {name}")
+            self.document.complain(
+                here, "{topic} stands for a topic of Kafka's, and none is read; write {name}"
+            )
 
     def _apart(self, suffix: str, name: str) -> None:
         """Put the suffix behind each place that is written to, and behind the database."""

@@ -193,7 +193,9 @@ def test_what_derived_tables_are_sent_to_is_another_one_in_a_trial() -> None:
         ({"kinesis": {"stream": "events-{env}", "region": "eu-central-1"}}, "events-dev"),
     ],
 )
-def test_what_is_read_of_any_source_may_be_named_by_the_environment(source: dict[str, Any], read: str) -> None:
+def test_what_is_read_of_any_source_may_be_named_by_the_environment(
+    source: dict[str, Any], read: str
+) -> None:
     given = plain(source=source, env="dev", registry={}, decode={"format": "json"})
     settings = Settings.from_dict(given)
     found = settings.source
