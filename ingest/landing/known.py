@@ -41,6 +41,15 @@ class Marks(AbstractSet[int]):
         at = number >> 3 if isinstance(number, int) else len(self._bits)
         return at < len(self._bits) and bool(self._bits[at] >> (number & 7) & 1)  # type: ignore[operator]
 
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, AbstractSet)
+            and len(self) == len(other)
+            and all(number in self for number in other)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __iter__(self) -> Iterator[int]:
         return (number for number in range(len(self._bits) << 3) if number in self)
 
