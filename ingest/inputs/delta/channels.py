@@ -51,6 +51,7 @@ class Tables:
         places = {topic: open_files(place, storage) for topic, place in given.topics().items()}
         self.logs = {topic: TableLog(place, given.read == "changes") for topic, place in places.items()}
         self._waits = waits or Waits()
+        self.before = given.preimages == "delete"
         # Of each table the columns as they were asked for last, and as of which version.
         self._layouts: dict[str, tuple[int, pa.Schema]] = {}
         # Of each table its id, by which entry of its log that is known, and up to which one.
@@ -237,7 +238,13 @@ class TableRecords(ByRanges):
             by_columns.setdefault([*others, behind][later], []).append(file)
         frames = [
             records_of(
-                self.spark, topic, log.place, some, self.tables.layout(topic, version << VERSION_BITS), ends
+                self.spark,
+                topic,
+                log.place,
+                some,
+                self.tables.layout(topic, version << VERSION_BITS),
+                ends,
+                before=self.tables.before,
             )
             for version, some in by_columns.items()
         ]
