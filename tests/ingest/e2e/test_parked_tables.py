@@ -177,6 +177,8 @@ def test_a_table_made_anew_gets_what_waited(parked: PipelineKit) -> None:
     assert kit.unnamed_files() == set()
 
 
+# Lighter: test_a_lost_file_of_the_ledger_waits_for_a_decision goes on without what was skipped, tests/ingest/test_resolve.py skips what is parked.
+@pytest.mark.heavy
 def test_a_table_goes_without_what_waited_where_that_is_decided(parked: PipelineKit) -> None:
     kit, table = parked, parked.folder_of(1)
     mend(kit, table)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import time
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -107,14 +107,7 @@ def test_a_log_in_which_others_commit_in_step_gets_its_checkpoints(
         ("", 24),
         ("[]", 24),
     ],
-    ids=[
-        "the first",
-        "a small table",
-        "a table of the interval's size",
-        "a large table",
-        "an empty note",
-        "no note",
-    ],
+    ids=["first", "small table", "table of the interval's size", "large table", "empty note", "no note"],
 )
 def test_the_larger_a_table_the_fewer_its_checkpoints(tmp_path: Path, last: object, due: int) -> None:
     place = files_at(tmp_path)
@@ -157,22 +150,29 @@ def test_the_time_that_a_table_is_kept_for_is_read_as_delta_writes_it(
     assert retention_seconds({} if text is None else {"delta.logRetentionDuration": text}) == seconds
 
 
-@pytest.fixture
-def aged(tmp_path: Path) -> Iterator[tuple[Files, Path]]:
-    """A table of 60 commits, one an hour, the newest just now."""
-    place = files_at(tmp_path)
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of 60 commits, one an hour, the newest just now, of which each test has a copy: to write it takes far longer."""
+    folder = tmp_path_factory.mktemp("grown")
+    place = files_at(folder)
     create(place.below("t"), A, {"delta.checkpointInterval": "1000"})
     with closing(NativeCommits()) as commits:
         for number in range(60):
             commit(commits, place, number, 1)
             if number in (9, 29, 44):
                 opened(place.below("t")).create_checkpoint()
-    log = tmp_path / "t" / LOG
-    for path in log.iterdir():
+    for path in (folder / "t" / LOG).iterdir():
         if path.name[0] != "_":
             hours = 60 - int(path.name[:20])
             os.utime(path, (NOW - hours * 3_600,) * 2)
-    yield place.below("t"), log
+    return folder / "t"
+
+
+@pytest.fixture
+def aged(grown: Path, tmp_path: Path) -> tuple[Files, Path]:
+    """The same, with its log."""
+    shutil.copytree(grown, tmp_path / "t")
+    return files_at(tmp_path / "t"), tmp_path / "t" / LOG
 
 
 def cleaned(table: Files, properties: dict[str, str]) -> int:
@@ -181,14 +181,19 @@ def cleaned(table: Files, properties: dict[str, str]) -> int:
 
 
 def readable(table: Files) -> list[int]:
+    """The versions whose files the log tells, each of which is there."""
     found = []
+    there = set(table.names(""))
     for version in range(61):
         try:
-            rows = DeltaTable(table.url, version=version).to_pyarrow_table().num_rows
+            files = DeltaTable(table.url, version=version).file_uris()
         except (DeltaError, OSError):
             continue
-        assert rows == version
+        assert len(files) == version
+        assert there.issuperset(uri.rpartition("/")[2] for uri in files)
         found.append(version)
+    oldest = DeltaTable(table.url, version=found[0]).to_pyarrow_table()
+    assert sorted(oldest["a"].to_pylist()) == list(range(found[0]))
     return found
 
 

@@ -23,7 +23,7 @@ Rows = npt.NDArray[np.int64]
 
 
 @given(st.lists(st.integers(0, 30), unique=True), st.sets(st.integers(0, 30), max_size=3))
-@settings(max_examples=examples(13), deadline=None)
+@settings(max_examples=examples(7), deadline=None)
 def test_exactly_the_culprits_are_found(rows: list[int], culprits: set[int]) -> None:
     def decode(some: Rows) -> None:
         if culprits & set(some.tolist()):
