@@ -10,7 +10,15 @@ from typing import Any
 from drills.drill import Account
 from drills.kills import VICTIMS, kill_running
 from drills.world import World
-from tests.ingest.e2e.keyed import GAMES, Kept, Keyed, newest, rows_of, topic_of
+from tests.ingest.e2e.keyed import (
+    GAMES,
+    Kept,
+    Keyed,
+    assert_spark_reads_the_same,
+    newest,
+    rows_of,
+    topic_of,
+)
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.ingest.failpoints import AMID_MERGE, AMID_SCHEMA_CHANGE, BETWEEN_COMMITS
@@ -94,6 +102,7 @@ def _compare(kit: PipelineKit, account: Account) -> None:
         account.differences.append(f"{len(unexpected)} keys that no record has, such as {min(unexpected)}")
     if again := (held.keys() & expected.keys()) - stays.keys():
         account.differences.append(f"{len(again)} keys that were deleted, such as {min(again)}")
+    assert_spark_reads_the_same(kit)
 
 
 def _has_key_and_time(kept: Kept) -> bool:

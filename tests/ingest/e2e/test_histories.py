@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.ingest.e2e.handmade import reasons
-from tests.ingest.e2e.keyed import GAMES, counted, rows_of, topic_of
+from tests.ingest.e2e.keyed import GAMES, assert_spark_reads_the_same, counted, rows_of, topic_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.test_upserts_in_partitions import nine_days_later
 from tests.ingest.e2e.told import RULE, START, Told, expected, held, takes
@@ -89,6 +89,7 @@ def test_errors_at_each_step_end_each_row_once(kit: PipelineKit, fail_at: Callab
     fail_at(*(f"{point}:3" for point in POINTS))
     assert kit.run().summary.failures == len(POINTS) - 1
     assert_told(kit)
+    assert_spark_reads_the_same(kit)
 
 
 # A JVM each: what is killed between what remembers the records and the table is in `make test`.

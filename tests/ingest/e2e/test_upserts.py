@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 from tests.ingest.e2e.handmade import reasons
-from tests.ingest.e2e.keyed import GAMES, Kept, Keyed, counted, held, newest, topic_of
+from tests.ingest.e2e.keyed import (
+    GAMES,
+    Kept,
+    Keyed,
+    assert_spark_reads_the_same,
+    counted,
+    held,
+    newest,
+    topic_of,
+)
 from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.errors import CommitImpossible
@@ -103,6 +112,7 @@ def test_errors_at_each_step_leave_one_row_a_key_and_no_record_counted_twice(
     # One table fails amid its merge, and the other one's commit is the one that fails behind it: one attempt has both.
     assert outcome.summary.failures == len(POINTS) - 1
     assert_current(kit, BY_FIELD)
+    assert_spark_reads_the_same(kit)
     assert kit.unnamed_files() == set()
 
 
