@@ -194,7 +194,7 @@ def test_each_change_is_a_row_of_a_table_that_is_appended_to(kit: PipelineKit) -
     send(kit, database.put("customers", 2, name="c", score=1))
     send(kit, database.delete("customers", 2))
     kit.run()
-    assert [row["name"] for row in rows_of(kit, "customers")] == ["b", "c"]
+    assert sorted(row["name"] for row in rows_of(kit, "customers")) == ["b", "c"]
     assert '"a"' not in str(rows_of(kit, "customers"))
 
 
