@@ -22,6 +22,7 @@ from distributary.ingest.columns.safe_names import BATCHES_TABLE, aside_prefix
 from distributary.ingest.commit_log.reading import KeptLog
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.lease.holding import held
+from distributary.ingest.lease.replaying import alone
 from distributary.ingest.lease.upkeep_lock import no_upkeep
 from distributary.ingest.merge.rule import MergeRule, Order, memory_folder, memory_schema, position_of
 from distributary.ingest.settings.model import Settings
@@ -130,8 +131,8 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
     Of a parked table that is about all batches that wait for it; the next run brings them in, the oldest first. One that was put back from an
     older copy meanwhile is to go without what it lacks first: `skip` is about that alone, `skip_lost` about that, too. Returns what was
     decided about: the first of these batches, with the rows of all. Raises ConfigError for a table that does not wait, for one in a store
-    that is there still: no store renames a folder in one step; and where no file is gone that was to be. LeaseHeld while a run is alive, and
-    PipelineError where a table is to be put aside while upkeep is under way.
+    that is there still: no store renames a folder in one step; and where no file is gone that was to be. LeaseHeld while a run is alive, or a table is to be put
+    aside while a replay is, and PipelineError where a table is to be put aside while upkeep is under way.
     """
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     with held(checkpoint, settings.name):
@@ -156,7 +157,8 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
         else:
             _require_undone(checkpoint, root, table, numbers)
             manifests = [_manifest(checkpoint, number, table) for number in numbers]
-            with no_upkeep(root):
+            # A replay beside a run that has ended since would commit to the log of the new table, beyond its end.
+            with alone(checkpoint), no_upkeep(root):
                 # What came in of what waited goes aside with the table, its files with it.
                 for number in _parked_batches(checkpoint, table):
                     if number not in numbers:

@@ -22,7 +22,7 @@ from distributary.ingest.log_paths import LOG, entry_path, entry_version
 from distributary.ingest.settings.table_properties import interval_seconds
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import temporary_files
-from distributary.ingest.tables.handle import opened, told
+from distributary.ingest.tables.handle import answered, opened
 from distributary.ingest.tables.log import LastCheckpoint, entry_tag, has_entry, is_whole, last_checkpoint
 from distributary.values import without_logins
 
@@ -120,6 +120,7 @@ class LogCheckpoints:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="log-checkpoint")
         self._under_way: dict[str, Future[None]] = {}
         self._followed: dict[str, int] = {}
+        self._cleaned: dict[str, int] = {}
         self._made: dict[str, Made] = {}
         self._lock = threading.Lock()
 
@@ -163,11 +164,15 @@ class LogCheckpoints:
             last = last_checkpoint(committed.place)
             # Upkeep may have been here meanwhile.
             is_newer = last.version > committed.version and has_entry(committed.place, last.version)
+            newest = last.version
             if not is_newer and is_due(committed, last):
-                made = _write(committed, last)
+                made, newest = _write(committed, last), committed.version
                 with self._lock:
                     self._made |= {} if made is None else {committed.place.url: made}
-            clean_up(committed)
+            # Looking through a log takes the longer the more was committed within the time that it is kept for. Without a checkpoint all of it stays.
+            if self._cleaned.get(committed.place.url, -1) != newest:
+                clean_up(committed)
+                self._cleaned[committed.place.url] = newest
         except (DeltaError, OSError, ValueError) as error:
             _log.warning(
                 "table %s: no checkpoint was written (%s); the next one will do",
@@ -239,13 +244,14 @@ def _checkpoints(place: Files, files: Iterable[_LogFile]) -> Iterator[tuple[int,
 def _too_many(place: Files, files: Sequence[_LogFile], bound: int, newest: int) -> Iterator[str]:
     """Checkpoints that make a log several times what it needs, from the oldest on: times travelled to are mostly recent.
 
-    The one that the oldest readable version stands on stays, as does the one that readers may have come upon within the last hour.
+    The one that the oldest readable version stands on stays, and the one behind it, which takes its place with time: only once that one is old,
+    too, may entries go. So does the one that readers may have come upon within the last hour.
     """
     found = [(version, info) for version, info in _checkpoints(place, files) if bound <= version <= newest]
     hour_old = _older(files, newest, _LEAST_SECONDS * 1000)
     seen = max((version for version, _ in _checkpoints(place, hour_old)), default=0)
     held = sum(info.size for _, info in found)
-    for version, info in found[1:]:
+    for version, info in found[2:]:
         if version >= seen or held <= max(_CHECKPOINTS * found[-1][1].size, _CHECKPOINT_BYTES):
             return
         held -= info.size
@@ -315,8 +321,7 @@ def _write(committed: Committed, last: LastCheckpoint) -> Made | None:
     if not place.remote:
         # Those that Spark wrote have Hadoop's sums beside them, by which it would not read ours.
         place.delete(f"{LOG}/.{path.rpartition('/')[2]}.crc" for path in written)
-    with told(place):
-        handle.create_checkpoint()
+    answered(place, handle.create_checkpoint)
     # What is cleaned up behind it is gone for good.
     try:
         place.sync(written)

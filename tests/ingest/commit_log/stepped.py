@@ -190,6 +190,7 @@ class Stepped:
     """The world's files to one run: it stands still before each call and behind it. See `contract.Files`."""
 
     remote = False
+    patience = None
 
     def __init__(self, run: Run) -> None:
         self._run, self._files = run, run.world.files
