@@ -6,7 +6,7 @@ import hashlib
 import heapq
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
@@ -24,6 +24,7 @@ from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.origins.plans import marked
+from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import CHANGES
@@ -198,11 +199,14 @@ def _added(place: Files, since: int, version: int, refused: AbstractSet[str]) ->
 def _read(spark: SparkSession, table: Snapshot, files: Sequence[_Named]) -> DataFrame:
     most = min(len(files), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
     tasks = min(most, -(-sum(map(_size, files)) // _BYTES_A_TASK))
-    portions = _portions(files, max(tasks, 1))
-    numbers = spark.range(0, len(portions), 1, len(portions))
-    reading = _reading(table.place, portions, table.columns)
-    marked(reading, table.name)
-    return numbers.mapInArrow(reading, spark_schema(table.columns))
+    place, columns, name = table.place, table.columns, table.name
+    return by_parts(
+        spark,
+        _portions(files, max(tasks, 1)),
+        lambda portion: _read_by(place, portion, columns),
+        spark_schema(columns),
+        lambda run: marked(run, name),
+    )
 
 
 def _portions(files: Sequence[_Named], count: int) -> list[list[_Named]]:
@@ -223,13 +227,6 @@ def _told(add: Action) -> Action:
     return {name: add[name] for name in ("size", "partitionValues", "deletionVector") if name in add}
 
 
-def _reading(
-    place: Files, portions: Sequence[Sequence[_Named]], columns: pa.Schema
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for rows in rows_in(place, portions[number], columns):
-                    yield from rows.to_batches(max_chunksize=2**16)
-
-    return run
+def _read_by(place: Files, files: Sequence[_Named], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for rows in rows_in(place, files, columns):
+        yield from rows.to_batches(max_chunksize=2**16)

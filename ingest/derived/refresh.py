@@ -21,7 +21,7 @@ from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.derivation.given import OWNER, Aggregate
-from distributary.ingest.derived.grouping import grouped, joined, kept, readable
+from distributary.ingest.derived.grouping import decimals, grouped, joined, kept, readable
 from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, snapshot
 from distributary.ingest.derived.instances import Entities, Instance, instances
 from distributary.ingest.derived.lookups import Source, lookups
@@ -288,11 +288,13 @@ def _aggregated(
     ((name, source),) = inputs.items()
     if isinstance(source, Snapshot) and had is not None and now is not None and name in had.inputs:
         added = source.added(spark, had.inputs[name])
-        groups = None if added is None else joined(now.rows(spark), grouped(added, rule), rule)
-        if added is not None and groups is not None:
-            return Making(False, nullcontext(readable(groups, rule, added)))
+        exact = {} if added is None else decimals(rule, added)
+        groups = None if added is None else joined(now.rows(spark), grouped(added, rule, exact), rule)
+        if groups is not None:
+            return Making(False, nullcontext(readable(groups, rule, exact)))
     rows = source.rows(spark)
-    return Making(True, nullcontext(readable(grouped(rows, rule), rule, rows)))
+    exact = decimals(rule, rows)
+    return Making(True, nullcontext(readable(grouped(rows, rule, exact), rule, exact)))
 
 
 def _that_decide(one: Instance, inputs: Mapping[str, Source]) -> Mapping[str, Source]:

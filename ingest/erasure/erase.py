@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from distributary.errors import CheckpointMismatch, ConfigError, PipelineError
+from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.bronze.rule import KEEPS_PROPERTY
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.generation import read_generation
+from distributary.ingest.checkpoint.generation import known_id
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, aside_prefix, fold
-from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.commit_log.owners import Records, Whose
 from distributary.ingest.erasure import bodies
 from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.kept import NOT_LOOKED_INTO, AsTheyCame
@@ -161,7 +161,8 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
     condition = conditions_ahead([("--where", wanted.where)])[wanted.where]
     root = open_files(settings.sink.root, settings.storage)
     try:
-        mine, names = Records(root).of_pipeline(settings.name, _generation(settings))
+        checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+        mine, whose = Records(root).of_pipeline(settings.name, known_id(checkpoint))
         tables = _chosen(root, mine, wanted.tables)
         derived = derived_tables(root, settings.derive, settings.name)
         now = clock(root) if tables and not wanted.dry_run else 0
@@ -177,7 +178,7 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
         wanted.dry_run,
         datetime.now(timezone.utc),
     )
-    work = _Work(_Place(root, settings.name, names, settings.sink.columns, now), condition, wanted, done)
+    work = _Work(_Place(root, whose, settings.sink.columns, now), condition, wanted, done)
     advance, found = make_bar(len(tables), "erasing"), list[TableErasure]()
     with upkeep_under_way(root) if tables and not wanted.dry_run else nullcontext():
         for table in tables:
@@ -185,7 +186,6 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
             advance(1)
     found += [TableErasure(table, left=(MADE_OF_OTHERS,)) for table in derived]
     found += [TableErasure(folder, left=(PUT_ASIDE,)) for folder in put_aside(root, mine)]
-    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     if have_records(checkpoint, root, dry_run=wanted.dry_run):
         found.append(TableErasure(QUARANTINE_TABLE, left=(BRING_THEM_BACK,)))
     done = replace(done, tables=_together([*found, *work.forgotten]), undecided=_undecided(settings, root))
@@ -235,15 +235,6 @@ def _recorded(root: Files, done: Erasure) -> Erasure:
         ) from error
 
 
-def _generation(settings: Settings) -> str | None:
-    """The checkpoint's, by which tables are known that still tell the name that the pipeline had before."""
-    try:
-        found = read_generation(Checkpoint(open_files(settings.checkpoint, settings.storage)))
-    except CheckpointMismatch:
-        return None
-    return None if found is None else found.id
-
-
 def _chosen(root: Files, mine: Sequence[str], wished: Sequence[str]) -> list[str]:
     known = [*mine, *(memory_folder(table) for table in mine), QUARANTINE_TABLE]
     there = [table for table in dict.fromkeys(known) if has_log(root.below(table))]
@@ -276,11 +267,10 @@ def _undecided(settings: Settings, root: Files) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A pipeline's tables under a root, at a time by its clock; `columns` are those of Kafka, `names` all that it has had."""
+    """A pipeline's tables under a root, at a time by its clock; `columns` are those of Kafka."""
 
     root: Files
-    pipeline: str
-    names: frozenset[str]
+    whose: Whose
     columns: Columns
     now: int
 
@@ -362,7 +352,7 @@ class _Work:
         """Keeps where rows of a table came from, each time they are about to go."""
 
         def told(rows: pa.Table) -> None:
-            what = {"pipeline": self.where.pipeline, "id": self.done.id, "table": table, PURGED: False}
+            what = {"pipeline": self.where.whose.name, "id": self.done.id, "table": table, PURGED: False}
             name = f"{self.done.name}-{next(self.numbers):05}"
             keep(self.where.root, name, {**what, "gone": Gone.of(rows).to_json()})
 
@@ -385,7 +375,7 @@ class _Work:
 
     def _of_quarantine(self, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)
-        which = Quarantined(self.condition, self.where.names, keys)
+        which = Quarantined(self.condition, self.where.whose.names, keys)
         found = self._told(
             QUARANTINE_TABLE, place, self._without(place, which.rows(self._keep(QUARANTINE_TABLE)))
         )
@@ -396,7 +386,7 @@ class _Work:
 
     def _as_they_came(self, table: str, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)
-        which = AsTheyCame.of(self.where.root, self.where.pipeline, keys)
+        which = AsTheyCame.of(self.where.root, self.where.whose.names, keys)
         done = self._told(table, place, self._without(place, which.rows(self._keep(table))))
         # A dry run leaves nothing by which these would be known.
         trial = " (a dry run counts those of before, and keys)" if self.wanted.dry_run else ""

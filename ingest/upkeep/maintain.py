@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
+from distributary.ingest.checkpoint.generation import known_id
 from distributary.ingest.columns.safe_names import (
     BATCHES_TABLE,
     CHANGES_TABLE,
@@ -25,10 +26,11 @@ from distributary.ingest.columns.safe_names import (
     RESERVED_TABLES,
     RESOLVED_TABLE,
 )
-from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.commit_log.owners import Records, Whose
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
+from distributary.ingest.settings.groups import Keep
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
@@ -182,10 +184,10 @@ def maintain(
     root = open_files(settings.sink.root, settings.storage)
     try:
         owners = Records(root).all()
-        mine = sorted(table for table, owner in owners.items() if owner.pipeline == settings.name)
+        own = Checkpoint(open_files(settings.checkpoint, settings.storage))
+        mine, whose = Records(root).of_pipeline(settings.name, known_id(own))
         derived = derived_tables(root, settings.derive, settings.name)
         tables = _chosen(root, mine, derived, wish.tables)
-        own = Checkpoint(open_files(settings.checkpoint, settings.storage))
         waits = undecided(
             own,
             owners.values(),
@@ -201,9 +203,9 @@ def maintain(
         record = RecordUpkeep()
         if RESERVED_TABLES.intersection(tables):
             parked = {table: waits.parked[table] for table in mine if table in waits.parked}
-            its = Pipeline(settings.name, replace(waits, parked=parked))
+            its = Pipeline(whose, replace(waits, parked=parked))
             record = keep_record(root, its, settings.sink.keep, now, dry_run=wish.dry_run)
-            record = record if wish.dry_run else _told_together(root, settings, now, record)
+            record = record if wish.dry_run else _told_together(root, whose, settings.sink.keep, now, record)
         under_way = _UnderWay(own.files, keeps=not wish.dry_run and _is_begun(own.files))
         done = _each(_Round(root, own.files, wish, waits, now, under_way), under_way.last(tables), make_bar)
         under_way.over()
@@ -211,13 +213,11 @@ def maintain(
     return Upkeep(settings.name, wish.dry_run, wish.older_than_days, tuple(done), record)
 
 
-def _told_together(root: Files, settings: Settings, now: int, record: RecordUpkeep) -> RecordUpkeep:
+def _told_together(root: Files, whose: Whose, keep: Keep, now: int, record: RecordUpkeep) -> RecordUpkeep:
     """What replays tell, brought together: behind what is let go, of which nobody asks any more when it was."""
-    gone = Bounds.of(
-        datetime.fromtimestamp(now / 1000, timezone.utc), None, settings.sink.keep.quarantine_days
-    ).purged
+    gone = Bounds.of(datetime.fromtimestamp(now / 1000, timezone.utc), None, keep.quarantine_days).purged
     try:
-        tell_together(root, settings.name, None if record.failed or record.left else gone)
+        tell_together(root, whose, None if record.failed or record.left else gone)
     except BaseException as error:  # noqa: BLE001 whatever it is, the tables have their upkeep
         return replace(record, failed=record.failed or fault(error))
     return record

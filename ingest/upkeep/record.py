@@ -22,6 +22,7 @@ from distributary.ingest.columns.safe_names import (
     QUARANTINE_TABLE,
     RESOLVED_TABLE,
 )
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.parquet.data_file import generation_mark
 from distributary.ingest.settings.groups import Keep
 from distributary.ingest.storage.contract import Files
@@ -72,13 +73,9 @@ class RecordUpkeep:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Whose record it is.
+    """Whose record it is, and what is undecided of it yet."""
 
-    name   the pipeline's
-    waits  what is undecided yet
-    """
-
-    name: str
+    whose: Whose
     waits: Undecided
 
 
@@ -95,7 +92,7 @@ def keep_record(root: Files, mine: Pipeline, keep: Keep, now: int, *, dry_run: b
     round_ = _Round(root, mine, keep, datetime.fromtimestamp(now / 1000, timezone.utc), dry_run)
     done = RecordUpkeep()
     try:
-        for generation, rows in sorted(_generations(root, mine.name).items()):
+        for generation, rows in sorted(_generations(root, mine.whose).items()):
             done = round_.kept(done, generation, rows)
         done = round_.refused_again(done)
     except BaseException as error:  # noqa: BLE001 whatever it is, the tables have their upkeep
@@ -103,12 +100,23 @@ def keep_record(root: Files, mine: Pipeline, keep: Keep, now: int, *, dry_run: b
     return done
 
 
-def _generations(root: Files, pipeline: str) -> Mapping[str, LightRows]:
+def _generations(root: Files, whose: Whose) -> Mapping[str, LightRows]:
     """What there is to know, at first, of each generation's rows in the ledger, in their order."""
     handle = opened(root.below(BATCHES_TABLE))
     there = [name for name in ledger_days.LIGHT if name in handle.schema().to_arrow().names]
-    rows = _table(handle, dataset.field("pipeline") == pipeline, ["generation", *there])
+    rows = _table(handle, _is_of(whose), ["generation", *there])
     return LightRows.by(rows, "generation", "batch_id")
+
+
+def _is_of(whose: Whose) -> dataset.Expression:
+    """Which rows are a pipeline's: a generation is all of one, whatever that was called when they came."""
+    # Of none the type has to be said.
+    names, mine, others = (
+        pa.array(sorted(some), pa.string()) for some in (whose.names, whose.mine, whose.others)
+    )
+    generation = dataset.field("generation")
+    named = dataset.field("pipeline").isin(names) & ~generation.isin(others)
+    return generation.isin(mine) | named
 
 
 def _table(handle: DeltaTable, where: dataset.Expression, columns: list[str] | None = None) -> pa.Table:
@@ -200,7 +208,7 @@ class _Round:
         field, handle = dataset.field("generation"), opened(place)
         if "pipeline" not in handle.schema().to_arrow().names:
             return done
-        mine = field.isin(list(replays)) & (dataset.field("pipeline") == self.mine.name)
+        mine = field.isin(list(replays)) & dataset.field("pipeline").isin(sorted(self.mine.whose.names))
         places = [place, *(one for one in [self.root.below(RESOLVED_TABLE)] if has_log(one))]
         there = {
             one
@@ -226,7 +234,7 @@ class _Round:
             version = handle.version()
             if place.url == self.root.below(RESOLVED_TABLE).url:
                 # Whoever holds the tables against the ledger finds these records in them, and in no batch's part of it.
-                keep_moved(self.root, self.mine.name, _table(handle, mine, [*PLACE, "outcome"]))
+                keep_moved(self.root, self.mine.whose, _table(handle, mine, [*PLACE, "outcome"]))
             try:
                 handle.delete(condition, post_commithook_properties=NO_HOOKS)
             except CommitFailedError:

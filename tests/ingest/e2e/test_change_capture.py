@@ -36,9 +36,10 @@ def capturing(kit: PipelineKit, rule: dict[str, Any] | None = None, **more: Any)
 
 def send(kit: PipelineKit, changes: Iterable[Change], value: Callable[[Any], bytes] | None = None) -> None:
     """Send changes, as JSON or as `value` makes them."""
-    for change in changes:
-        body = change.json if value is None or change.value is None else value(change.value)
-        kit.send([body], key=change.key_bytes, partition=change.row % 2)
+    with kit.together():
+        for change in changes:
+            body = change.json if value is None or change.value is None else value(change.value)
+            kit.send([body], key=change.key_bytes, partition=change.row % 2)
 
 
 def changed(database: Database, seed: int, count: int = 30) -> list[Change]:
@@ -248,6 +249,8 @@ def test_tables_are_what_the_database_is_by_a_registered_schema_that_grows(
     assert "after" not in output
 
 
+# Lighter: tests/ingest/merge/test_changes_of_a_database.py has those of each connector, test_errors_at_each_step_bring_each_change_once a run.
+@pytest.mark.heavy
 def test_documents_of_mongodb_are_rows_by_their_records_own_key(kit: PipelineKit) -> None:
     database = Database("mongodb")
     capturing(kit)
@@ -256,6 +259,8 @@ def test_documents_of_mongodb_are_rows_by_their_records_own_key(kit: PipelineKit
     assert_current(kit, database)
 
 
+# Lighter: test_each_table_has_its_own_types_and_only_one_grows infers a schema an entity, and all others here have the envelope.
+@pytest.mark.heavy
 def test_each_tables_rows_have_a_schema_of_their_own(kit: PipelineKit) -> None:
     database = Database()
     capturing(kit, decode={"schema_per": "entity"})
