@@ -5,15 +5,20 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
+import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import PipelineError
@@ -45,6 +50,48 @@ _MILLISECOND = 1000
 
 # A column of a table's own: a field within one is told of elsewhere.
 _PLAIN = re.compile(r"(?:(?:this|other)\.)?(?P<name>[A-Za-z_]\w*)")
+
+
+# From twice as many on Spark puts what tasks are given into a file by itself, and leaves that there for as long as its session lives.
+_INLINE_BYTES = 2**19
+
+_handed_out: ContextVar[list[Broadcast[bytes]] | None] = ContextVar("distributary_handed_out", default=None)
+
+
+@contextmanager
+def taken_back() -> Iterator[None]:
+    """Inside, tasks are handed out what is large of that which they are given; behind it nothing is left of that on the driver's disk."""
+    handed_out = list[Broadcast[bytes]]()
+    before = _handed_out.set(handed_out)
+    try:
+        yield
+    finally:
+        _handed_out.reset(before)
+        for one in handed_out:
+            # Where the JVM is gone, that is what the error on its way says.
+            with suppress(Py4JError, OSError):
+                one.destroy()
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What tasks are given: bytes, or where these were handed out."""
+
+    told: bytes | Broadcast[bytes]
+
+    @property
+    def content(self) -> bytes:
+        """The bytes, in a task."""
+        return self.told if isinstance(self.told, bytes) else self.told.value
+
+
+def given(spark: SparkSession, content: bytes) -> Given:
+    """What tasks of jobs that end within `taken_back` are given."""
+    handed_out = _handed_out.get()
+    if handed_out is None or len(content) <= _INLINE_BYTES:
+        return Given(content)
+    handed_out.append(spark.sparkContext.broadcast(content))
+    return Given(handed_out[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +253,7 @@ def _read(spark: SparkSession, table: Snapshot, files: Sequence[NamedFile]) -> D
     tasks = min(most, -(-sum(map(_size, files)) // _BYTES_A_TASK))
     portions = _portions(files, max(tasks, 1))
     numbers = spark.range(0, len(portions), 1, len(portions))
-    reading = _reading(table.place, portions, table.columns)
+    reading = _reading(table.place, given(spark, pickle.dumps(portions)), table.columns)
     marked(reading, table.name)
     return numbers.mapInArrow(reading, spark_schema(table.columns))
 
@@ -230,9 +277,11 @@ def _told(add: Action) -> Action:
 
 
 def _reading(
-    place: Files, portions: Sequence[Sequence[NamedFile]], columns: pa.Schema
+    place: Files, told: Given, columns: pa.Schema
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # The driver made it.
+        portions: Sequence[Sequence[NamedFile]] = pickle.loads(told.content)  # noqa: S301
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 for rows in rows_in(place, portions[number], columns):

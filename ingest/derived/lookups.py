@@ -19,7 +19,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from distributary.errors import PipelineError
 from distributary.ingest.derivation.beside import Static
-from distributary.ingest.derived.inputs import Snapshot, snapshot
+from distributary.ingest.derived.inputs import Given, Snapshot, given, snapshot
 from distributary.ingest.derived.told import Input
 from distributary.ingest.origins.plans import marked
 from distributary.ingest.storage.contract import Files
@@ -47,7 +47,7 @@ class Lookup:
         """All of its rows."""
         schema = from_arrow_schema(self.table.schema)
         sent = _sent(self.table.cast(to_arrow_schema(schema)))
-        unpacking = _unpacking(sent)
+        unpacking = _unpacking(given(spark, sent))
         marked(unpacking, self.name)
         return spark.range(0, 1, 1, 1).mapInArrow(unpacking, schema)
 
@@ -161,9 +161,9 @@ def _sent(table: pa.Table) -> bytes:
     return bytes(out.getvalue())
 
 
-def _unpacking(sent: bytes) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _unpacking(sent: Given) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for _ in numbers:
-            yield from pa.ipc.open_stream(sent)
+            yield from pa.ipc.open_stream(sent.content)
 
     return run

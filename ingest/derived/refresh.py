@@ -23,7 +23,7 @@ from distributary.ingest.checkpoint.folder import RESETS, Checkpoint, going
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.derivation.given import OWNER, Aggregate
 from distributary.ingest.derived.grouping import grouped, joined, kept, readable
-from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, snapshot
+from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, snapshot, taken_back
 from distributary.ingest.derived.instances import Entities, Instance, instances
 from distributary.ingest.derived.lookups import Source, lookups
 from distributary.ingest.derived.sinks import Outside, bring_up
@@ -106,9 +106,9 @@ def derive(  # noqa: PLR0913 - which tables, how, and until when
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     last = ManifestStore(checkpoint).last()
     # Before the first batch there is nothing to make them of, and they wait.
-    found = None if last is None else versions_at(settings)
-    unreadable = {} if found is None else found.unreadable
-    versions = {} if found is None else versions_now(root, with_fields(found, unreadable={}))
+    at = None if last is None else versions_at(settings)
+    unreadable = {} if at is None else at.unreadable
+    versions = {} if at is None else versions_now(root, with_fields(at, unreadable={}))
     # Behind them: one that begins now empties tables of which the versions of before are known.
     _require_no_reset(checkpoint)
     folders = {} if last is None else entities_of(root, versions, last.entities)
@@ -182,7 +182,7 @@ class _Round:
         """What was done about a table; its failure is among that."""
         began = time.monotonic()
         try:
-            with in_use(self.spark):
+            with in_use(self.spark), taken_back():
                 done = self._refreshed_and_sent(one)
         except (DistributaryError, DeltaError, OSError) as error:
             done = Refreshed(one.table, "failed", why=without_logins(" ".join(str(error).split())))

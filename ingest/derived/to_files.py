@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.parquet
 from pyspark.sql import SparkSession
 
 from distributary.ingest.clustering.reading import rows_in
-from distributary.ingest.derived.inputs import Snapshot
+from distributary.ingest.derived.inputs import Given, Snapshot, given
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.storage.contract import Files
@@ -40,7 +41,8 @@ def put(spark: SparkSession, table: Snapshot, folder: Files) -> int:
     if not copies:
         return 0
     numbers = spark.range(0, len(copies), 1, min(len(copies), spark.sparkContext.defaultParallelism))
-    numbers.mapInArrow(_copying(table.place, folder, copies, table.columns), "name string").collect()
+    told = given(spark, pickle.dumps(copies))
+    numbers.mapInArrow(_copying(table.place, folder, told, table.columns), "name string").collect()
     return len(copies)
 
 
@@ -62,9 +64,11 @@ def _parquet(rows: Iterable[pa.Table], columns: pa.Schema) -> bytes:
 
 
 def _copying(
-    place: Files, folder: Files, copies: Sequence[_Copy], columns: pa.Schema
+    place: Files, folder: Files, told: Given, columns: pa.Schema
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # The driver made it.
+        copies: Sequence[_Copy] = pickle.loads(told.content)  # noqa: S301
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 name, file, add = copies[number]

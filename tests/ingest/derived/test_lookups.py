@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+from tests.ingest.derived.test_refresh import Bench
 
 from distributary.ingest.derivation.beside import Static
 from distributary.ingest.derived import lookups as lookups_module
@@ -55,3 +57,23 @@ def test_one_that_many_tables_look_things_up_in_is_read_once_until_it_changes(
     assert prices("10", 100) == ["10", "10", 1]
     assert prices("12", 50) == ["12", "12", 1]
     assert prices("13", 0) == ["13", "13", 2], "it may change within the same moment"
+
+
+@pytest.mark.spark
+def test_what_tasks_were_given_is_left_on_no_disk(tmp_path: Path, spark: SparkSession) -> None:
+    """A turn a minute would fill it within months."""
+    path = tmp_path / "devices.csv"
+    path.write_text("k,about\n" + "".join(f"{number},{number:060}\n" for number in range(40_000)))
+    rule = {
+        "table": "gold",
+        "inputs": ["t"],
+        "static": {"devices": {"path": str(path)}},
+        "sql": "SELECT count(*) AS n FROM t JOIN devices ON t.k = devices.k",
+    }
+    bench = Bench(tmp_path / "lake", spark)
+    folder = Path(str(spark.sparkContext._temp_dir))
+    bench.put({"k": "7"})
+    before = set(folder.iterdir())
+    assert bench.derive(rule).how == "made"
+    assert bench.rows() == [{"n": 1}]
+    assert set(folder.iterdir()) <= before

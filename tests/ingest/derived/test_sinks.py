@@ -11,6 +11,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 
+from distributary.codecs.writing.column import registered
 from distributary.errors import BrokerUnavailable, PipelineError, RegistryUnavailable
 from distributary.ingest.derivation.given import Derived
 from distributary.ingest.derived import inputs, sinks, to_files, to_kafka
@@ -185,7 +186,7 @@ def test_a_registry_that_does_not_answer_is_waited_for_once_a_turn(
 ) -> None:
     monkeypatch.setattr(Uuids, "of", lambda *_: "")
     monkeypatch.setattr(to_kafka, "sending", lambda _: nullcontext())
-    asked, registered = list[str](), sinks.registered
+    asked = list[str]()
 
     def noted(registry: Any, wanted: Any, *given: Any) -> Any:
         asked.append(wanted.subject)

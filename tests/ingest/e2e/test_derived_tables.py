@@ -329,10 +329,10 @@ def test_a_run_makes_them_current_after_some_batches(kit: PipelineKit, fail_at: 
 def test_what_the_last_batch_brought_is_there_though_no_other_one_comes(
     kit: PipelineKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, derive_by_itself = threading.Event(), in_runs.derive
+    made = threading.Event()
 
     def heard(*given: Any, **named: Any) -> list[Refreshed]:
-        done = derive_by_itself(*given, **named)
+        done = derive(*given, **named)
         if "made" in how(done):
             made.set()
         return done
