@@ -45,7 +45,8 @@ BOUNDS = (
     Bound("partitioned", "times the seconds of tables without partitions", 1.5),
     Bound("upkeep", "of the rows/s without upkeep", 0.8, at_least=True),
     Bound("upkeep_files", "files a table after a thousand batches with upkeep", 500),
-    Bound("upkeep_open", "times the seconds to open a table of one batch", 2),
+    Bound("upkeep_open", "times the seconds in which Spark opens a table of one batch", 2),
+    Bound("upkeep_open_delta_rs", "times the millisecond in which delta-rs does", 5),
 )
 
 
@@ -126,7 +127,8 @@ def ratios_of(
     if upkeep is not None:
         found["upkeep"] = upkeep.off.seconds / upkeep.on.seconds
         found["upkeep_files"] = float(upkeep.on.files)
-        found["upkeep_open"] = upkeep.on.open_seconds / upkeep.fresh.open_seconds
+        found["upkeep_open"] = upkeep.on.spark_open_seconds / upkeep.fresh.spark_open_seconds
+        found["upkeep_open_delta_rs"] = upkeep.on.open_seconds / upkeep.fresh.open_seconds
     return found
 
 

@@ -8,9 +8,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from socket import gethostname
 from typing import Protocol
 
+import distributary
 from distributary.codecs.base import INFERRED, CodecName, RecordPath
+from distributary.errors import SetupError
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.kafka.offsets import Stretches
 from distributary.ingest.routing.tree import Node
@@ -278,11 +281,17 @@ class SentPins:
     def __init__(self, pickled: bytes | HandedOut) -> None:
         self._pickled = pickled
 
-    def __reduce__(self) -> tuple[Callable[[bytes | HandedOut], Pins], tuple[bytes | HandedOut]]:
-        return _arrived, (self._pickled,)
+    def __reduce__(self) -> tuple[Callable[[bytes | HandedOut, str], Pins], tuple[bytes | HandedOut, str]]:
+        return _arrived, (self._pickled, distributary.__version__)
 
 
-def _arrived(pickled: bytes | HandedOut) -> Pins:
+def _arrived(pickled: bytes | HandedOut, version: str) -> Pins:
+    """Raises SetupError in a worker that would take them otherwise than they are meant: one that came amid a run, whose machine has another archive by then."""
+    if version != distributary.__version__:
+        raise SetupError(
+            f"the worker on {gethostname()} has distributary {distributary.__version__}, the driver {version}; end the run, and start it again with "
+            "one version everywhere (docs/how-to/clusters)"
+        )
     # The driver made it.
     pins: Pins = pickle.loads(pickled if isinstance(pickled, bytes) else pickled.value)  # noqa: S301
     return pins

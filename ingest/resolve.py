@@ -22,6 +22,7 @@ from distributary.ingest.columns.safe_names import BATCHES_TABLE, aside_prefix
 from distributary.ingest.commit_log.reading import KeptLog
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.lease.holding import held
+from distributary.ingest.lease.replaying import alone
 from distributary.ingest.lease.upkeep_lock import no_upkeep
 from distributary.ingest.merge.rule import MergeRule, Order, memory_folder, memory_schema, position_of
 from distributary.ingest.settings.model import Settings
@@ -127,10 +128,11 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
     choice    `recreate` puts what is there aside and makes the table anew, empty, to take the rows that wait; `skip` goes on
               without these rows in it, `skip_lost` without those of batches whose files are gone, as by `VACUUM`
 
-    Of a parked table that is about all batches that wait for it; the next run brings them in, the oldest first. Returns what was
+    Of a parked table that is about all batches that wait for it; the next run brings them in, the oldest first. One that was put back from an
+    older copy meanwhile is to go without what it lacks first: `skip` is about that alone, `skip_lost` about that, too. Returns what was
     decided about: the first of these batches, with the rows of all. Raises ConfigError for a table that does not wait, for one in a store
-    that is there still: no store renames a folder in one step; and where no file is gone that was to be. LeaseHeld while a run is alive, and
-    PipelineError where a table is to be put aside while upkeep is under way.
+    that is there still: no store renames a folder in one step; and where no file is gone that was to be. LeaseHeld while a run is alive, or a table is to be put
+    aside while a replay is, and PipelineError where a table is to be put aside while upkeep is under way.
     """
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     with held(checkpoint, settings.name):
@@ -140,8 +142,14 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
             known = ", ".join(sorted({stuck.table for stuck in waiting})) or "none"
             raise ConfigError(f"table {table} does not wait for a decision; those that do: {known}")
         root = open_files(settings.sink.root, settings.storage)
+        back = _put_back(checkpoint, mine)
+        if choice == "skip":
+            mine = back or mine
         if choice == "skip_lost":
-            mine = _without_files(checkpoint, root, mine)
+            rest = [stuck for stuck in mine if stuck not in back]
+            mine = [*back, *_without_files(checkpoint, root, table, rest)]
+            if not mine:
+                raise ConfigError(f"table {table}: none of the files that wait for it is gone")
         numbers = [stuck.batch_id for stuck in mine]
         if choice != "recreate":
             for number in numbers:
@@ -149,13 +157,20 @@ def resolve(settings: Settings, table: str, choice: Choice) -> StuckTable:
         else:
             _require_undone(checkpoint, root, table, numbers)
             manifests = [_manifest(checkpoint, number, table) for number in numbers]
-            with no_upkeep(root):
+            # A replay beside a run that has ended since would commit to the log of the new table, beyond its end.
+            with alone(checkpoint), no_upkeep(root):
                 # What came in of what waited goes aside with the table, its files with it.
                 for number in _parked_batches(checkpoint, table):
                     if number not in numbers:
                         Resolutions(checkpoint).skip(number, table)
                 _recreate(root, settings, _made_with(settings, checkpoint), manifests, table)
         return replace(mine[0], rows=sum(stuck.rows for stuck in mine))
+
+
+def _put_back(checkpoint: Checkpoint, waiting: Sequence[StuckTable]) -> list[StuckTable]:
+    """Those of a parked table's batches that were in it until it was put back from a copy: without them it can take what waits."""
+    parked = _parked_batches(checkpoint, waiting[0].table)
+    return [stuck for stuck in waiting if parked and stuck.batch_id < parked[0]]
 
 
 def _require_undone(checkpoint: Checkpoint, root: Files, table: str, numbers: Sequence[int]) -> None:
@@ -174,17 +189,16 @@ def _require_undone(checkpoint: Checkpoint, root: Files, table: str, numbers: Se
         )
 
 
-def _without_files(checkpoint: Checkpoint, root: Files, waiting: Sequence[StuckTable]) -> list[StuckTable]:
+def _without_files(
+    checkpoint: Checkpoint, root: Files, folder: str, waiting: Sequence[StuckTable]
+) -> list[StuckTable]:
     """Those of a table's batches that wait of which a file is gone."""
-    folder = waiting[0].table
     there, found = _files_of(root, folder), list[StuckTable]()
     for stuck in waiting:
         table = _manifest(checkpoint, stuck.batch_id, folder).table(folder)
         there |= _remembered(root, table)
         if any(file.name not in there for part in table.parts.values() for file in part):
             found.append(stuck)
-    if not found:
-        raise ConfigError(f"table {folder}: none of the files that wait for it is gone")
     return found
 
 

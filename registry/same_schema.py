@@ -22,7 +22,8 @@ def same_schema(left: Schema, right: Schema) -> bool:
     """Whether records of the one are records of the other, byte for byte.
 
     Spaces, comments, the order of JSON's keys and of a Protobuf message's fields do not count, nor whether a Protobuf schema
-    is text or a base64 descriptor; names, types, numbers, defaults and the order of messages do.
+    is text or a base64 descriptor; names, types, numbers, defaults and the order of messages do. What is neither JSON nor
+    Protobuf is the same as its own text alone.
     """
     if left.type != right.type:
         return False
@@ -40,8 +41,8 @@ def _without_layout(text: str) -> str:
     try:
         return json.dumps(json.loads(text), sort_keys=True)
     except (ValueError, RecursionError):
-        # Runs of spaces become one: taken out altogether, `int32 a` and `int32a` would be the same.
-        return " ".join(text.split())
+        # Only a compiler knows which spaces say nothing: where a line ends decides what a comment takes away.
+        return text.strip()
 
 
 def _same_descriptors(left: Schema, right: Schema) -> bool:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs import reasons
 from distributary.codecs.broken_payloads import Undecodable
-from distributary.codecs.json.inference import says_type
+from distributary.codecs.json.inference import names_column, says_type
 from distributary.codecs.json.leaves import MISFIT, Leaf, leaf
 from distributary.codecs.json.text import (
     BROKEN,
@@ -34,32 +34,48 @@ from distributary.codecs.json.text import (
 from distributary.codecs.types.fields import part as path_part
 from distributary.errors import BadSchema
 
+# The way to a value: that to what it is in, and its own name or number there. Nearly no value is ever told of by it, and where names
+# are long a text for each value of a record would be gigabytes.
+Path: TypeAlias = "tuple[Path, str | int] | None"
+
+# What is kept beside the columns, ways among it, is no more than so many times the payload, and so much of any.
+_MOST_TIMES, _ALWAYS = 16, 2**16
+
+_TOO_MUCH = "what no column takes of the record would be far larger than the record, since each value is told of by all names around it"
+
 
 @dataclass(slots=True)
 class Leftover:
     """What of one record no column took: texts by path, whether a field was among it that the schema lacks, and a misfit.
 
+    room    how much may be kept
     misfit  the path of the first value that its own column did not take; None where there is none
     """
 
+    room: int
     texts: dict[str, list[str]] = field(default_factory=dict)
     unknown: bool = False
     misfit: str | None = None
 
-    def keep(self, path: str, text: str) -> None:
-        """Keeps the text of a value; a null says nothing."""
-        if text != "null":
-            self.texts.setdefault(path, []).append(text)
+    def keep(self, path: Path, text: str) -> None:
+        """Keeps the text of a value; a null says nothing. Raises Undecodable where it is too much."""
+        if text == "null":
+            return
+        written = _written(path)
+        self.room -= len(text) + (0 if written in self.texts else len(written))
+        if self.room < 0:
+            raise Undecodable(reasons.TOO_LARGE, _TOO_MUCH)
+        self.texts.setdefault(written, []).append(text)
 
-    def keep_misfit(self, path: str, text: str) -> None:
+    def keep_misfit(self, path: Path, text: str) -> None:
         """Keeps the text of a value that its column does not take."""
         self.keep(path, text)
-        self.misfit = self.misfit or path
+        self.misfit = self.misfit or _written(path)
 
-    def keep_unknown(self, path: str, text: str, name: str, value: Any) -> None:
+    def keep_unknown(self, path: Path, text: str, name: str, value: Any) -> None:
         """Keeps the text of a field that the schema lacks, and notes it if the schema could have it."""
         self.keep(path, text)
-        self.unknown = self.unknown or (is_unicode(name) and says_type(value))
+        self.unknown = self.unknown or (names_column(name) and says_type(value))
 
     def json(self) -> str | None:
         """An object of all texts by path; several of one path stand in a list; null where there are none."""
@@ -72,10 +88,18 @@ class Leftover:
         return "{" + ",".join(members) + "}"
 
 
+def _written(path: Path) -> str:
+    parts: list[str] = []
+    while path is not None:
+        path, part = path
+        parts.append(str(part))
+    return ".".join(reversed(parts))
+
+
 class Node(Protocol):
     """Reads values of one type."""
 
-    def read(self, text: str, at: int, path: str, left: Leftover) -> tuple[Any, int]:
+    def read(self, text: str, at: int, path: Path, left: Leftover) -> tuple[Any, int]:
         """The value that begins here, or None, or MISFIT; and where it ends. Raises NotJson."""
         ...
 
@@ -89,12 +113,12 @@ class ExactReader:
     def record(self, payload: bytes) -> tuple[dict[str, Any], Leftover]:
         """The columns' values, and what none of them took. Raises Undecodable."""
         text = text_of(payload)
-        left = Leftover()
+        left = Leftover(_MOST_TIMES * len(payload) + _ALWAYS)
         try:
             at = after_space(text, 0)
             if text[at] != "{":
                 self._refuse_other(text, at)
-            values, at = self._record.read(text, at, "", left)
+            values, at = self._record.read(text, at, None, left)
             _expect_end(text, at)
         except BROKEN as error:
             place = broken_at(error)
@@ -116,7 +140,7 @@ class ExactReader:
 class _Leaf:
     take: Leaf
 
-    def read(self, text: str, at: int, path: str, left: Leftover) -> tuple[Any, int]:
+    def read(self, text: str, at: int, path: Path, left: Leftover) -> tuple[Any, int]:
         value, end = value_at(text, at)
         return (None if value is None else self.take(value, text[at:end])), end
 
@@ -125,10 +149,9 @@ class _Struct:
     def __init__(self, children: Mapping[str, Node]) -> None:
         self._children = {name: (path_part(name), node) for name, node in children.items()}
 
-    def read(self, text: str, at: int, path: str, left: Leftover) -> tuple[Any, int]:
+    def read(self, text: str, at: int, path: Path, left: Leftover) -> tuple[Any, int]:
         if text[at] != "{":
             return _other(text, at)
-        above = f"{path}." if path else ""
         values: dict[str, Any] = {}
         starts: dict[str, tuple[int, int]] = {}
         more, at = first_at(text, at, "}")
@@ -137,14 +160,14 @@ class _Struct:
             known = self._children.get(name)
             if known is None:
                 value, end = value_at(text, at)
-                left.keep_unknown(above + path_part(name), text[at:end], name, value)
+                left.keep_unknown((path, path_part(name)), text[at:end], name, value)
             else:
                 part, child = known
                 if name in values:
-                    _displace(starts[name], values[name], above + part, text, left)
-                value, end = child.read(text, at, above + part, left)
+                    _displace(starts[name], values[name], (path, part), text, left)
+                value, end = child.read(text, at, (path, part), left)
                 if value is MISFIT:
-                    left.keep_misfit(above + part, text[at:end])
+                    left.keep_misfit((path, part), text[at:end])
                     value = None
                 values[name] = value
                 starts[name] = at, end
@@ -156,13 +179,13 @@ class _Struct:
 class _List:
     element: Node
 
-    def read(self, text: str, at: int, path: str, left: Leftover) -> tuple[Any, int]:
+    def read(self, text: str, at: int, path: Path, left: Leftover) -> tuple[Any, int]:
         if text[at] != "[":
             return _other(text, at)
         values: list[Any] = []
         more, at = first_at(text, at, "]")
         while more:
-            here = f"{path}.{len(values)}"
+            here = (path, len(values))
             value, end = self.element.read(text, at, here, left)
             if value is MISFIT:
                 left.keep_misfit(here, text[at:end])
@@ -176,7 +199,7 @@ class _List:
 class _Map:
     value: Node
 
-    def read(self, text: str, at: int, path: str, left: Leftover) -> tuple[Any, int]:
+    def read(self, text: str, at: int, path: Path, left: Leftover) -> tuple[Any, int]:
         if text[at] != "{":
             return _other(text, at)
         values: dict[str, Any] = {}
@@ -184,7 +207,7 @@ class _Map:
         more, at = first_at(text, at, "}")
         while more:
             name, at = name_at(text, at)
-            here = f"{path}.{path_part(name)}"
+            here = (path, path_part(name))
             if name in values:
                 _displace(starts[name], values[name], here, text, left)
             value, end = self.value.read(text, at, here, left)
@@ -205,7 +228,7 @@ def _other(text: str, at: int) -> tuple[Any, int]:
     return (None if value is None else MISFIT), end
 
 
-def _displace(span: tuple[int, int], value: Any, path: str, text: str, left: Leftover) -> None:
+def _displace(span: tuple[int, int], value: Any, path: Path, text: str, left: Leftover) -> None:
     # A misfit was kept already.
     if value is not None:
         left.keep(path, text[span[0] : span[1]])

@@ -234,8 +234,8 @@ def _levels(of: pa.DataType) -> int:
     return 1 + max((_levels(of.field(place).type) for place in range(of.num_fields)), default=0)
 
 
-# Beyond so many the pattern would take longer than what it saves.
-_MOST_NAMES = 1_000
+# Beyond so many, and so many letters of them, the pattern would take longer than what it saves, and in the end be too large for RE2.
+_MOST_NAMES, _MOST_LETTERS = 1_000, 100_000
 
 _FRACTION = r"-?\d*(?:\.|[eE]|\d{19})"
 
@@ -249,7 +249,7 @@ def misfit_pattern(schema: pa.Schema) -> str | None:
     from others.
     """
     fields = [one for one in _fields(schema) if _PLAIN_NAME.fullmatch(one.name)]
-    if len(fields) > _MOST_NAMES:
+    if len(fields) > _MOST_NAMES or sum(len(one.name) for one in fields) > _MOST_LETTERS:
         return None
     maps, counts = any(has_map(one.type) for one in schema), Counter(one.name for one in fields)
     names = defaultdict(list)

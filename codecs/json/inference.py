@@ -33,6 +33,9 @@ MAX_LEAVES = 5_000
 # Below this level a value is a string column's: its JSON text.
 MAX_LEVELS = 64
 
+# As long as a column's name may be. A longer one is data: a thousand of a megabyte each would be a gigabyte of schema, kept with each version.
+MAX_NAME = 255
+
 NOTHING = pa.null()
 
 _LARGEST_PRECISION = 38
@@ -40,10 +43,15 @@ _LARGEST_PRECISION = 38
 _LONG_AS_DECIMAL = pa.decimal128(20, 0)
 
 
+def names_column(name: str) -> bool:
+    """Whether a schema that is inferred may have a field of this name."""
+    return len(name) <= MAX_NAME and is_unicode(name)
+
+
 def says_type(value: Any) -> bool:
     """Whether something can be said of the type of a value made by `value_at`."""
     if isinstance(value, dict):
-        return any(is_unicode(name) and says_type(inner) for name, inner in value.items())
+        return any(names_column(name) and says_type(inner) for name, inner in value.items())
     if isinstance(value, list):
         return any(map(says_type, value))
     return value is not None
@@ -54,7 +62,7 @@ def type_of(value: Any, level: int = 1) -> pa.DataType:
     if isinstance(value, dict | list) and level >= MAX_LEVELS:
         return pa.string() if says_type(value) else NOTHING
     if isinstance(value, dict):
-        found = {name: type_of(inner, level + 1) for name, inner in value.items() if is_unicode(name)}
+        found = {name: type_of(inner, level + 1) for name, inner in value.items() if names_column(name)}
         return _struct({name: found[name] for name in sorted(found)})
     if isinstance(value, list):
         return _list(merged_all(type_of(inner, level + 1) for inner in value))
@@ -141,7 +149,7 @@ def _beyond_each(
     for name in sorted(value):
         if name in inside:
             found[name] = beyond(inside[name], value[name], level + 1)
-        elif is_unicode(name):
+        elif names_column(name):
             found[name] = type_of(value[name], level + 1)
     return found
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.broken_payloads import Undecodable
-from distributary.codecs.json.inference import says_type
+from distributary.codecs.json.inference import names_column, says_type
 from distributary.codecs.json.text import BROKEN, END, after_space, text_of, value_at
 
 # What is known of a field: an object's fields, a list's element, a plain value, or values that only a text column takes.
@@ -35,15 +35,20 @@ class JsonSurvey:
         self._found: dict[str, Any] = {}
 
     def take(self, payload: bytes) -> str | None:
-        """A record's text, in which fields of settled types hold a number instead of their values; None for what is none."""
+        """A record's text, in which fields of settled types hold a number instead of their values; None for what is none.
+
+        Fields with names that no column may have are left out.
+        """
         try:
             text = text_of(payload)
             value, end = value_at(text, after_space(text, 0))
             if after_space(text, end) != len(text) - len(END) or not isinstance(value, dict):
                 return None
             text = text[: -len(END)]
-            if _has(value, self._typed):
+            settles, strange = _has(value, self._typed), _is_strange(value)
+            if settles or strange:
                 value = json.loads(text, parse_int=_whole)
+                value = _without_strange(value) if strange else value
                 _settle(value, self._typed)
                 text = json.dumps(value)
         except (Undecodable, RecursionError, *BROKEN):
@@ -99,6 +104,19 @@ def _has(value: Any, typed: _Typed) -> bool:
     if not isinstance(value, dict):
         return False
     return any(name in value and (inner is None or _has(value[name], inner)) for name, inner in typed.items())
+
+
+def _is_strange(value: Any) -> bool:
+    """Whether there is a name that no column may have."""
+    if isinstance(value, dict):
+        return not all(map(names_column, value)) or any(map(_is_strange, value.values()))
+    return isinstance(value, list) and any(map(_is_strange, value))
+
+
+def _without_strange(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_strange(inner) for name, inner in value.items() if names_column(name)}
+    return [_without_strange(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _settle(value: Any, typed: _Typed) -> None:

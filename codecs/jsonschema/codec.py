@@ -13,6 +13,7 @@ from distributary.codecs.changes.description import RecordDescription
 from distributary.codecs.json.decode import JsonDecoder
 from distributary.codecs.json.options import Options, json_options, refuse_decoding
 from distributary.codecs.jsonschema.columns import columns_of, described
+from distributary.codecs.jsonschema.demands import demands
 from distributary.codecs.jsonschema.validation import Validator
 from distributary.codecs.wire import header as wire_header
 from distributary.codecs.wire.header import Frames
@@ -33,13 +34,23 @@ class JsonSchemaReader(RecordReader):
         self.name, self.schema = columns_of(text, dict(imports))
         self._decoder = JsonDecoder(self.schema)
         self._validator = Validator(text, dict(imports)) if validate else None
-        self._options = options
+        self._of, self._options = (text, imports), options
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """All payloads (bodies without header, no nulls) as rows; what no column takes as JSON text beside them."""
         refuse_decoding(self._options)
         decoded = self._decoder.decode(payloads)
         return decoded if self._validator is None else self._validator.checked(decoded, payloads)
+
+    def decodes_like(self, other: RecordReader) -> bool:
+        """Whether the two schemas have the same columns and, where records are held to all of a schema, demand the same of them."""
+        if not isinstance(other, JsonSchemaReader) or not super().decodes_like(other):
+            return False
+        return self._validator is None or self._demands() == other._demands()
+
+    def _demands(self) -> str:
+        text, imports = self._of
+        return demands(text, dict(imports))
 
     def column(self, payload: SparkColumn, mode: Mode = "FAILFAST") -> SparkColumn:
         """A Spark expression giving the same columns as one struct, by Spark's `from_json`.

@@ -23,6 +23,8 @@ from distributary.errors import BadSchema, DecoderUnavailable
 # has a pattern by which a text can be read in ever more ways: forty characters take days then, and no other record would come to its place.
 LONGEST_SECONDS = 30.0
 
+_AGAIN_SECONDS = 0.1
+
 # What a record gets at the least, and for each of its bytes, however many of its schema took too long: many times what one takes.
 _FEWEST_SECONDS = 0.1
 _SECONDS_A_BYTE = 1e-4
@@ -77,7 +79,8 @@ def _at_most(seconds: float) -> Iterator[None]:
         return
     before = signal.signal(signal.SIGVTALRM, _stop)
     try:
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        # And again: what is raised amid a collection of garbage is lost.
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds, _AGAIN_SECONDS)
         yield
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)

@@ -51,7 +51,7 @@ class ProtobufReader(RecordReader):
             name: JsonWriter(pool.FindMessageTypeByName(name), pool, enum_numbers=numbers)
             for name in _json_types(columns)
         }
-        self._message = message
+        self._message, self._file = message, file
         self.name = str(message.full_name)
         self.schema = schema_of(columns)
         self._empty = pa.RecordBatch.from_pylist([], self.schema)
@@ -77,7 +77,7 @@ class ProtobufReader(RecordReader):
         """Whether the two messages have the same fields, by numbers too, and so has whatever is in them."""
         if not isinstance(other, ProtobufReader) or not super().decodes_like(other):
             return False
-        return wire_form(self._message) == wire_form(other._message)
+        return wire_form(self._message, self._file) == wire_form(other._message, other._file)
 
     def column(self, payload: SparkColumn, mode: Mode = "FAILFAST") -> SparkColumn:
         """A Spark expression giving the same columns as one struct, by Spark's `from_protobuf`.

@@ -78,7 +78,7 @@ class Absence:
     """What stands for a value that a record does not have.
 
     has_presence  whether "absent" differs from zero; always false for lists and maps
-    default       what proto2 says stands for an absent value; None in all other cases
+    default       what proto2 says stands for an absent value, of no oneof; None in all other cases
     zero_is_null  whether a zero, which cannot be told from nothing, is taken for nothing
     oneof         names the group of fields of which all but one are absent; None for a field of no such group
     """
@@ -313,11 +313,17 @@ def many_type(column: Column, one: pa.DataType) -> pa.DataType:
     return pa.map_(_SCALARS[column.wire.key], one) if column.many is Many.MAP else one
 
 
+def default_of(field: FieldDescriptor) -> Any:
+    """What the schema says stands for an absent value, in a oneof too; None where it says nothing."""
+    return field.default_value if field.has_default_value else None
+
+
 def _absence(field: FieldDescriptor) -> Absence:
     oneof = field.containing_oneof
     return Absence(
         has_presence=field.has_presence,
-        default=field.default_value if field.has_default_value else None,
+        # Of a oneof whatever else was sent says that this was not: nothing is in a row that nobody sent.
+        default=default_of(field) if oneof is None else None,
         oneof=oneof.name if oneof is not None and len(oneof.fields) > 1 else None,
     )
 

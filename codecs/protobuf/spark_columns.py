@@ -23,6 +23,7 @@ from distributary.codecs.protobuf.columns import (
     Many,
     Shape,
     Wire,
+    default_of,
     many_type,
     message_of,
     value_of,
@@ -83,7 +84,8 @@ class _SparkMapping(ColumnMapping):
         absent = replace(
             absent,
             zero_is_null=unseen and column.shape in (Shape.SCALAR, Shape.ENUM),
-            default=_signed(column.wire.scalar, absent.default),
+            # Of a oneof's members, too: Spark fills in those that were not sent.
+            default=_signed(column.wire.scalar, default_of(field)),
         )
         return replace(column, absent=absent)
 

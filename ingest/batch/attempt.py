@@ -55,8 +55,7 @@ from distributary.ingest.tables.change import PlannedChange, TableChanger
 from distributary.ingest.tables.commit import OF_ONE_TABLE
 from distributary.ingest.tables.known import PIPELINE_PROPERTY, TableBook
 from distributary.ingest.tables.properties import Retelling, Retellings
-from distributary.ingest.worker.fields_seen import GrowthWarnings, UnknownFieldWarnings
-from distributary.ingest.worker.unrouted import RouteWarnings
+from distributary.ingest.worker.fields_seen import GrowthWarnings, RouteWarnings, UnknownFieldWarnings
 
 _log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from distributary.ingest.kafka.columns import payload_layout
 from distributary.ingest.pins import SCHEMA_CHANGE, PinnedTable, Pins, Verdict
 from distributary.ingest.tables.known import REMEMBERS_PROPERTY, TableBook
 from distributary.ingest.tables.state import fixed_columns
+from distributary.ingest.worker.fields_seen import told_of_unrouted
 from distributary.ingest.worker.report import TaskReport
-from distributary.ingest.worker.unrouted import told
 
 
 class Objections:
@@ -48,7 +48,7 @@ class Objections:
 
     def check_policies(self, total: TaskReport, pins: Pins) -> None:
         """Raises PolicyStopped or EvolutionStopped where the settings say `fail` to what was met."""
-        new, unrouted = self.new_tables.written_to(total), told(total.sightings.unrouted)
+        new, unrouted = self.new_tables.written_to(total), told_of_unrouted(total.sightings.unrouted)
         check_counts(self._rules.policies, pins.batch.id, total.counts, new, unrouted)
         check_growth(self._rules, total.files.growths, self._known, layouts(total, pins))
 

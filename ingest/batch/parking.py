@@ -379,6 +379,9 @@ def bringing(
     # A run that died amid this left some in; the newest of them is held against the batch once more.
     behind = 0 if newest is None or newest not in numbers else numbers.index(newest)
     last = finished_table(waiting.log, numbers[-1], waiting.folder)[0].table(waiting.folder)
+    if newest is not None and newest < numbers[0]:
+        remembers = last.merging is not None and last.merging.deletes is not None
+        _require_not_put_back(waiting, finisher, tables, first.app_id, remembers=remembers)
     # What the batches brought while the table was left alone.
     wider = spark is not None and any(widenings(first.layout.columns, last.layout.columns))
     schema, rule = table_schema(columns, last.layout), finisher.rule_of(last)
@@ -403,6 +406,21 @@ def bringing(
         yield number
         manifest, before = finished_table(waiting.log, number, waiting.folder)
         finisher.bring_in(manifest, waiting.folder, spark, before)
+
+
+def _require_not_put_back(
+    waiting: Waiting, finisher: Finisher, tables: TableBook, app_id: str, *, remembers: bool
+) -> None:
+    """Raises CommitImpossible for a table that lacks a batch which was in it before any waited: what comes would hide that.
+
+    Whoever puts one right that nobody can open may have had an older copy of it alone.
+    """
+    batch = waiting.log.entry(waiting.numbers[0])
+    folders = [waiting.folder, *([memory_folder(waiting.folder)] if remembers else [])]
+    newest = {folder: tables.newest_batch(folder, app_id) for folder in folders}
+    given = finisher.given(waiting.log)
+    if isinstance(batch, Batch) and (found := given.lacked(batch, newest, lacking=())) is not None:
+        raise finisher.was_put_back(found.number, found, lacking=())
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -139,7 +140,7 @@ class Workers:
     def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
         """One Spark job over records, as many tasks as there are slots: each writes few, large files."""
         pins, session = for_workers(pins), todo.sparkSession
-        with sent(session, pins) as given:
+        with sent(session, pins) as given, _watched(session, self.ships(pins)) as done_again:
             frame = self._job(todo.coalesce(self.slots), pins, given)
             by_spark = pins.rules.decoding.engine == "spark"
             rows = of_any_columns(session, self.arrow_rows, frame.collect) if by_spark else frame.collect()
@@ -147,7 +148,7 @@ class Workers:
         self.spread.note(report)
         # Whoever lost against a copy of himself is asked for no report.
         speculates = session.conf.get("spark.speculation", "false") == "true"
-        report.retried = report.retried or speculates
+        report.retried = report.retried or speculates or done_again()
         return report
 
     def _job(self, records: DataFrame, pins: Pins, given: Pins) -> DataFrame:
@@ -181,6 +182,38 @@ def sent(session: SparkSession, pins: Pins) -> Iterator[Pins]:
         # Where the JVM is gone, that is what the error on its way says.
         with suppress(Py4JError, OSError):
             handed_out.destroy()
+
+
+@contextmanager
+def _watched(session: SparkSession, shuffles: bool) -> Iterator[Callable[[], bool]]:
+    """Asked behind the block: whether Spark did a whole stage of a job in it again, as where a machine is gone with what it had shuffled.
+
+    The tasks of that count their attempts from the beginning.
+    """
+    context, tag = session.sparkContext, f"distributary-{uuid.uuid4().hex}"
+
+    def done_again() -> bool:
+        if not shuffles:
+            return False
+        tracker = context.statusTracker()
+        # Of an older Spark that cannot be asked, and then what is left over goes with Delta's VACUUM.
+        with suppress(Py4JError, TypeError):
+            jobs = [tracker.getJobInfo(job) for job in context._jsc.sc().statusTracker().getJobIdsForTag(tag)]
+            stages = [
+                tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds
+            ]
+            return any(stage is not None and stage.currentAttemptId > 0 for stage in stages)
+        return False
+
+    if shuffles:
+        context.addJobTag(tag)
+    try:
+        yield done_again
+    finally:
+        # Where the JVM is gone, that is what the error on its way says.
+        with suppress(Py4JError, OSError):
+            if shuffles:
+                context.removeJobTag(tag)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from distributary.ingest.settings.groups import Decode
 class RestartToEvolve(Exception):
     """The attempt is given up, nothing of it visible, so that the next one starts with the new schemas pinned.
 
-    `deployed` says whether somebody registered one of them: what records themselves let grow is not counted as that.
+    `deployed` says whether somebody registered one of them since: what records themselves let grow is not counted as that, nor is another
+    message of a schema that was met before, which some record is the first to be of.
     """
 
     def __init__(self, changes: Sequence[str], *, deployed: bool = True) -> None:
@@ -45,8 +46,9 @@ def decide_evolution(
         raise EvolutionStopped(
             f"{'; '.join(told)}, and decode.evolution is `fail`. Run once with `restart` or `inline` to take it in"
         )
-    deployed = any(not record.schema.inferred for record, _ in evolved)
-    if deployed if mode == "auto" else evolved and mode == "restart":
+    registered = [record for record, _ in evolved if not record.schema.inferred]
+    if registered if mode == "auto" else evolved and mode == "restart":
+        deployed = any(not schemas.met_before(record.key[0]) for record in registered)
         schemas.pin(records)
         raise RestartToEvolve(told, deployed=deployed)
 

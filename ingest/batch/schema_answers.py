@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property, partial
+from types import MappingProxyType
+from typing import TypeAlias
 
+import pyarrow as pa
+
+from distributary.codecs.types.row_shape import empty_rows
 from distributary.ingest.batch.restart import decide_evolution
 from distributary.ingest.evolution.rules import RunRules
 from distributary.ingest.pins import (
@@ -16,9 +22,16 @@ from distributary.ingest.pins import (
     Pins,
     RecordKey,
 )
+from distributary.ingest.reshaping.shape import why_unshapeable
 from distributary.ingest.schemas.inferred_per_entity import entity_name
 from distributary.ingest.schemas.known import Learned, SchemaBook
+from distributary.ingest.settings.rule_book import Condition
 from distributary.ingest.worker.report import Questions
+
+# Why records with some columns are refused; nothing where they are not.
+Why: TypeAlias = Callable[[pa.Schema], str | None]
+
+NO_ENTITIES: Mapping[str, str] = MappingProxyType({})
 
 
 class SchemaAnswers:
@@ -33,6 +46,7 @@ class SchemaAnswers:
     ) -> None:
         """`schemas` are those of values, `keys` those of keys, where these are decoded."""
         self._decode, self._rules, self._known = rules.decode, rules.changes, known
+        self._book = rules.workers.tables
         most = rules.workers.decoding.max_questions
         self._schemas, self._values = schemas, _Asking(schemas, most)
         # Within a bound of their own: a key may only look as if it named a schema.
@@ -45,7 +59,7 @@ class SchemaAnswers:
         """
         learned = self._values.learn(questions.records)
         keys = self._keys_answered(questions, pins.keys, last=last)
-        grown = self._schemas.grown(questions.proposals, self._decode.max_fields)
+        grown = self._schemas.grown(questions.proposals, self._decode.max_fields, self._fits)
         records = [*learned.records, *self._met(questions, pins), *grown]
         decide_evolution(records, self._schemas, self._known, self._decode, self._rules)
         self._schemas.pin(records)
@@ -68,7 +82,51 @@ class SchemaAnswers:
             for entity, texts in questions.unmet.items()
             if (folder := route.folder(entity)) in self._known or folder in pins.tables.admitted
         }
-        return self._schemas.met(unmet, self._schema_name, self._decode.max_fields)
+        own = {self._schema_name(entity): entity for entity in unmet}
+        fits = partial(self._fits, entities=own)
+        return self._schemas.met(unmet, self._schema_name, self._decode.max_fields, fits)
+
+    def _fits(
+        self,
+        name: str | None,
+        before: pa.Schema,
+        after: pa.Schema,
+        entities: Mapping[str, str] = NO_ENTITIES,
+    ) -> bool:
+        """Whether records can still be routed, held against conditions, and have the columns of their tables' rules, if a schema grows like this.
+
+        Data makes it grow: one record would have all others refused. `entities` are those of names whose tables are to come.
+        """
+        own = entities or self._entities
+        whys = self._whys_of_all() if name is None else self._whys_of(own.get(name))
+        return not any(why(after) and not why(before) for why in whys)
+
+    @cached_property
+    def _entities(self) -> Mapping[str, str]:
+        """The entities that have tables, by the names that their schemas are kept by."""
+        return {self._schema_name(table.entity): table.entity for table in self._known.values()}
+
+    def _whys_of_all(self) -> Iterator[Why]:
+        rules = [self._rules, *([] if self._rules.tables is None else self._rules.tables.own.values())]
+        yield from (partial(why_unshapeable, one.reshape) for one in rules if one.reshape is not None)
+        yield from (partial(_why_unmet, one) for one in self._book.conditions.values())
+        if self._rules.expression is not None:
+            yield self._rules.expression.refusal
+
+    def _whys_of(self, entity: str | None) -> Iterator[Why]:
+        if entity is None:
+            return
+        reshape, upsert = self._rules.of(entity).reshape, self._book.upsert(entity)
+        if reshape is not None:
+            yield partial(why_unshapeable, reshape)
+        deletes = None if upsert is None or upsert.deletes is None else upsert.deletes.when
+        texts = {
+            deletes,
+            *(one.condition for one in self._book.expects(entity)),
+            *self._book.erased.conditions,
+        }
+        mine = (one for text, one in self._book.conditions.items() if text in texts)
+        yield from (partial(_why_unmet, one) for one in mine)
 
     def _schema_name(self, entity: str) -> str:
         return entity_name(entity, self._rules.route.fold_case)
@@ -88,6 +146,11 @@ class SchemaAnswers:
             refused={**known.refused, **learned.refused},
             final=last or known.final or self._keys.spent,
         )
+
+
+def _why_unmet(condition: Condition, columns: pa.Schema) -> str:
+    """Why a condition is met by no record with these columns, as its types do not go with them."""
+    return condition.tried(empty_rows(columns, 0)).every
 
 
 class _Asking:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from distributary.ingest.checkpoint.folder import ASIDE
 from distributary.ingest.kafka.records import RAW, RAW_SCHEMA, none_as_empty
+from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.state_by_spark import pattern_of, reader, spark_schema
 
@@ -61,8 +62,7 @@ def waiting_records(spark: SparkSession, aside: Files, names: Sequence[str]) -> 
     Spark reads them itself out of a folder. Elsewhere workers do, by the seam: Spark would need a connector of its own.
     """
     if aside.remote:
-        numbers = spark.range(0, len(names), 1, len(names))
-        found = numbers.mapInArrow(_reading(aside, names), spark_schema(RAW_SCHEMA))
+        found = by_parts(spark, names, lambda name: _read(aside, name), spark_schema(RAW_SCHEMA))
     else:
         found = reader(spark).parquet(*(f"{pattern_of(aside.url)}/{name}" for name in names))
     return found.selectExpr(
@@ -70,13 +70,6 @@ def waiting_records(spark: SparkSession, aside: Files, names: Sequence[str]) -> 
     )
 
 
-def _reading(
-    aside: Files, names: Sequence[str]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                data = pa.BufferReader(aside.read(names[number]))
-                yield from pq.ParquetFile(data).iter_batches(_ROWS, columns=list(RAW))
-
-    return read
+def _read(aside: Files, name: str) -> Iterator[pa.RecordBatch]:
+    data = pa.BufferReader(aside.read(name))
+    yield from pq.ParquetFile(data).iter_batches(_ROWS, columns=list(RAW))

@@ -38,6 +38,7 @@ from distributary.ingest.kafka.offsets import (
     offsets_from_json,
     starts,
 )
+from distributary.ingest.merge.columns import at_once
 from distributary.ingest.parquet.data_file import generation_mark, owner
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.storage.contract import Files
@@ -392,11 +393,14 @@ def _telling(root: Files, table: str, done: Container[tuple[str, int]]) -> Itera
 def _history(table: Files) -> Sequence[Mapping[str, Any]]:
     """Raises PipelineError where nobody can tell, and OSError while a store does not answer."""
     try:
+        if table.remote:
+            # delta-rs keeps the interpreter until a store has given all of it: no sign of life and no signal gets through.
+            return _history_in_log(table, _COMMITS_LOOKED_AT)
         try:
             # Below a folder with a # or a ? in its name delta-rs reads a table, and yet tells of no commit.
-            return opened(table).history(_COMMITS_LOOKED_AT) or _history_on_disk(table)
+            return opened(table).history(_COMMITS_LOOKED_AT) or _history_in_log(table)
         except DeltaError:
-            return _history_on_disk(table)
+            return _history_in_log(table)
     except (OSError, ValueError, TypeError, LookupError) as error:
         # Of a store that does not answer it says nothing: the start is to be tried again.
         if table.remote and isinstance(error, OSError):
@@ -407,11 +411,17 @@ def _history(table: Files) -> Sequence[Mapping[str, Any]]:
         ) from error
 
 
-def _history_on_disk(files: Files) -> list[Mapping[str, Any]]:
-    """The commits of a table that delta-rs cannot open, newest first."""
-    log = [name for name in files.names("_delta_log") if name.endswith(".json")]
-    entries = (json.loads(line) for name in reversed(log) for line in _lines(files, f"_delta_log/{name}"))
-    return [entry["commitInfo"] for entry in entries if "commitInfo" in entry]
+def _history_in_log(files: Files, most: int | None = None) -> list[Mapping[str, Any]]:
+    """The commits of a table, whether or not delta-rs can open it, newest first; so many of them at most."""
+    log = [name for name in files.names("_delta_log") if name.endswith(".json")][::-1]
+    found = at_once(files, lambda name: _told_in(files, f"_delta_log/{name}"), log[:most])
+    return [told for entry in found for told in entry]
+
+
+def _told_in(files: Files, entry: str) -> list[Mapping[str, Any]]:
+    """What a commit says of itself. Of a thousand of them all the rest would be much to hold."""
+    actions = (json.loads(line) for line in _lines(files, entry))
+    return [action["commitInfo"] for action in actions if "commitInfo" in action]
 
 
 def _lines(files: Files, entry: str) -> list[bytes]:

@@ -179,6 +179,18 @@ def read_generation(checkpoint: Checkpoint, *, with_log: bool = False) -> Genera
         return None
 
 
+def known_id(checkpoint: Checkpoint) -> str | None:
+    """The id of the generation that lives here, by which a pipeline's own is known whatever it was called; None where there is none, or it cannot be read.
+
+    Raises OSError.
+    """
+    try:
+        found = read_generation(checkpoint)
+    except CheckpointMismatch:
+        return None
+    return None if found is None else found.id
+
+
 def check_same_world(generation: Generation, world: World) -> None:
     """Raises CheckpointMismatch, naming every difference and its remedy, if this is not the checkpoint's world."""
     before, now = generation.world, world.as_kept()

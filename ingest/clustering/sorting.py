@@ -19,7 +19,9 @@ from distributary.ingest.clustering.curve import SAMPLE, Curve, Places
 from distributary.ingest.clustering.reading import alive, opened_in, rows_in
 from distributary.ingest.clustering.writing import Made, Target, Written, value_at
 from distributary.ingest.columns.clustering import Path
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.merge.live_files import Action
+from distributary.ingest.parquet.statistics import Fractions
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import temporary_files
 from distributary.ingest.storage.stream import Upload
@@ -35,12 +37,13 @@ _PLACE = "\0place"
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What a first look tells: the curve, where it is cut, how many rows there are, and how many of them stay."""
+    """What a first look tells: the curve, where it is cut, how many rows there are, how many of them stay, and what is NaN anywhere."""
 
     curve: Curve
     cuts: Places
     rows: int
     stay: int
+    with_nan: frozenset[Path] = frozenset()
 
 
 def write_sorted(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> list[Made]:
@@ -54,7 +57,7 @@ def write_sorted(place: Files, files: Sequence[tuple[str, Action]], target: Targ
         return []
     bytes_ = sum(add["size"] for _, add in files) * looked.stay // looked.rows
     count = max(-(-bytes_ // target.file_bytes), 1)
-    written = Written(place, target, -(-looked.stay // count))
+    written = Written(place, target, -(-looked.stay // count), looked.with_nan)
     try:
         for rows in _in_order(place, files, target, looked):
             written.add(rows)
@@ -66,6 +69,8 @@ def write_sorted(place: Files, files: Sequence[tuple[str, Action]], target: Targ
 
 def _look(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> _Looked:
     """Over all files, at the columns that make the curve; and at all columns of a few rows, to tell how much memory they take."""
+    if not target.by:
+        return _look_for_nan(place, files, target)
     told = pa.schema(dict.fromkeys(target.columns.field(path[0]) for path in target.by))
     sample, every, seen, rows, stay, row_bytes = list[pa.Table](), 1, 0, 0, 0, 0.0
     for opened_file, marked in opened_in(place, files):
@@ -73,8 +78,6 @@ def _look(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> 
         for number, first, count in opened_file.groups():
             if not row_bytes and count:
                 row_bytes = opened_file.table(number, target.columns).nbytes / count
-            if not target.by:
-                break
             kept = alive(marked, first, count)
             chosen = kept[(-seen) % every :: every]
             seen += len(kept)
@@ -91,6 +94,19 @@ def _look(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> 
     stretches = min(int(stay * row_bytes // MEMORY_BYTES) + 1, _MOST_STRETCHES)
     cuts = places[np.arange(1, stretches) * len(places) // stretches]
     return _Looked(curve, np.unique(cuts), rows, stay)
+
+
+def _look_for_nan(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> _Looked:
+    """Over all files, at fractions: rows that have a NaN and come late would have a file of their own, and be brought together with the others for ever."""
+    fractions, rows, stay = Fractions(Layout(target.columns)), 0, 0
+    names = {path[0] for path in fractions.without_nan}
+    told = pa.schema([one for one in target.columns if one.name in names])
+    for opened_file, marked in opened_in(place, files):
+        rows, stay = rows + opened_file.rows, stay + opened_file.rows - len(marked)
+        for number, _, _ in opened_file.groups() if names else ():
+            fractions.take(fractions.with_nan(opened_file.table(number, told)))
+    every = Fractions(Layout(target.columns)).without_nan
+    return _Looked(Curve([]), np.empty(0, np.uint64), rows, stay, every - fractions.without_nan)
 
 
 def _in_order(

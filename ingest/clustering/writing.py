@@ -19,6 +19,9 @@ from distributary.ingest.storage.stream import Upload
 # Readers pass by parts of a file by what it says of them.
 ROWS_IN_A_GROUP = 2**17
 
+# So many bytes of rows make one however few they are: they are held until then.
+_BYTES_IN_A_GROUP = 2**26
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -57,17 +60,31 @@ def value_at(rows: pa.Table, path: Path) -> pa.Array:
 class Written:
     """Files of as many rows each, written one after the other."""
 
-    def __init__(self, place: Files, target: Target, most_rows: int) -> None:
-        """In a place, `most_rows` in a file."""
+    def __init__(
+        self, place: Files, target: Target, most_rows: int, with_nan: frozenset[Path] = frozenset()
+    ) -> None:
+        """In a place, `most_rows` in a file; `with_nan` are floating-point columns of which it is known that they have such."""
         self._place, self._target, self._most_rows = place, target, most_rows
         self._open: tuple[str, Upload, pq.ParquetWriter] | None = None
         self._rows = 0
-        self._layout = Layout(target.columns)
-        self._fractions = Fractions(self._layout)
+        self._layout, self._with_nan = Layout(target.columns), with_nan
+        self._fractions = self._unknown()
         self._made: list[Made] = []
+        self._held, self._held_rows, self._held_bytes = list[pa.Table](), 0, 0
 
     def add(self, rows: pa.Table) -> None:
-        """Write rows behind those before."""
+        """Write rows behind those before: with others, where they are few."""
+        self._held.append(rows)
+        self._held_rows += rows.num_rows
+        self._held_bytes += rows.nbytes
+        if self._held_rows >= ROWS_IN_A_GROUP or self._held_bytes >= _BYTES_IN_A_GROUP:
+            self._write_held()
+
+    def _write_held(self) -> None:
+        if not self._held:
+            return
+        rows = pa.concat_tables(self._held)
+        self._held, self._held_rows, self._held_bytes = [], 0, 0
         while rows.num_rows:
             piece = rows.slice(0, self._most_rows - self._rows)
             with_nan = self._fractions.with_nan(piece)
@@ -85,6 +102,7 @@ class Written:
 
     def close(self) -> list[Made]:
         """The files, all whole."""
+        self._write_held()
         self._finish()
         return self._made
 
@@ -118,4 +136,10 @@ class Written:
         indexed = self._target.indexed
         told = statistics(writer.writer.metadata, self._layout, indexed, self._fractions.without_nan)
         self._made.append(Made(name, size, rows, told))
-        self._fractions = Fractions(self._layout)
+        self._fractions = self._unknown()
+
+    def _unknown(self) -> Fractions:
+        """Those of a file of which nothing was looked at yet."""
+        found = Fractions(self._layout)
+        found.take(self._with_nan)
+        return found

@@ -20,6 +20,10 @@ class Followed(Protocol):
         """How far the log has come."""
         ...
 
+    def look(self) -> object:
+        """Learn how far it has come by now. Raises the PipelineError that says why nobody can tell."""
+        ...
+
     def last(self) -> tuple[Batch | None, tuple[Rewritten, ...]]:
         """The newest batch, which may not be in all its tables yet, and what was written again of it."""
         ...

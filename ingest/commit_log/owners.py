@@ -31,6 +31,27 @@ def _nowhere(_: Owner) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class Whose:
+    """A pipeline, as whoever looks for what is its own knows it among several that have theirs together.
+
+    name    what it is called
+    names   that, and what it was called before, but for names that others have by now
+    mine    the generations of its checkpoints, as far as its tables tell
+    others  those of others
+    """
+
+    name: str
+    names: frozenset[str]
+    mine: frozenset[str] = frozenset()
+    others: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, name: str) -> Whose:
+        """One of which nothing is known but its name."""
+        return cls(name, frozenset({name}))
+
+
+@dataclass(frozen=True, slots=True)
 class Records:
     """The records under one root, for anybody to read.
 
@@ -76,18 +97,23 @@ class Records:
         """The name of each one's pipeline."""
         return {table: owner.pipeline for table, owner in self.all().items()}
 
-    def of_pipeline(self, pipeline: str, generation: str | None = None) -> tuple[list[str], frozenset[str]]:
-        """The tables that are a pipeline's, in order, and all names that it has had while it had any, but for those that are others' by now.
+    def of_pipeline(self, pipeline: str, generation: str | None = None) -> tuple[list[str], Whose]:
+        """The tables that are a pipeline's, in order, and what tells its own from others' where several have theirs together.
 
         `generation` is one that is its own, though its tables may still tell the name that it had before.
         """
         now = self.all()
-        mine = {owner.generation for owner in now.values() if owner.pipeline == pipeline} | {generation}
+        mine = {owner.generation for owner in now.values() if owner.pipeline == pipeline}
+        mine |= set() if generation is None else {generation}
         tables = sorted(table for table, owner in now.items() if owner.generation in mine)
+        ever = self.ever()
+        mine |= {owner.generation for table in tables for owner in ever[table]}
         others = {owner.pipeline for owner in now.values() if owner.generation not in mine}
-        ever = (owner for owners in self.ever().values() for owner in owners)
-        names = {owner.pipeline for owner in ever if owner.generation in mine} - others
-        return tables, frozenset({pipeline, *names})
+        told = {owner.pipeline for owners in ever.values() for owner in owners if owner.generation in mine}
+        theirs = {owner.generation for table in ever.keys() - tables for owner in ever[table]} - mine
+        return tables, Whose(
+            pipeline, frozenset({pipeline, *(told - others)}), frozenset(mine), frozenset(theirs)
+        )
 
     def of(self, table: str) -> Owner | None:
         """Whose a table is, by its folder; None of one that is nobody's. Raises CheckpointMismatch for a record that was edited."""

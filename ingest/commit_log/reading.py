@@ -176,8 +176,9 @@ class KeptLog(CommitLog):
 
     def __init__(self, files: Files) -> None:
         super().__init__(files)
-        # Where tables begin, where they end, and what they have come to.
+        # Where tables begin, where they end, and what they have come to; and what many of them had before.
         self.as_finished = lru_cache(_KEPT)(super().as_finished)  # type: ignore[method-assign]
+        self.entry = lru_cache(_KEPT)(super().entry)  # type: ignore[method-assign]
 
 
 def entry_path(number: int) -> str:

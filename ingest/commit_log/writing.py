@@ -43,6 +43,9 @@ from distributary.ingest.storage.contract import Files
 # So many of the newest entries stay to be looked at, and so many more until some go: a listing tells less than a thousand.
 KEPT, AT_ONCE = 100, 100
 
+# And so many before what waits for a table that is parked: by those it is told whether it was put back from an older copy meanwhile.
+BEFORE_PARKED = 40
+
 _Entry = TypeVar("_Entry", Batch, Rewritten, Parked)
 
 
@@ -210,9 +213,9 @@ class Writer:
         Returns up to which number all of them are settled, and what is kept beside them for their batches may go; None where none went.
         """
         through = min(self._newest.number - KEPT, self._settled)
-        # Nothing else tells where files are that wait.
+        # Nothing else tells where files are that wait, and which batches the table had before.
         if (oldest := self.so_far.oldest_parked) is not None:
-            through = min(through, oldest - 1)
+            through = min(through, oldest - 1 - BEFORE_PARKED)
         if through - self._closed < AT_ONCE:
             return None
         last = self.so_far.last
@@ -221,7 +224,8 @@ class Writer:
             _archive(self._log.files, through, kept)
             # What cannot be deleted goes with the next closing, if it can by then.
             self._closed = through
-            _prune(self._log.files, through)
+            if not _prune(self._log.files, through, self._newest.number):
+                return None
             # What died since the newest batch has left its own to the next one.
             return min(through, NONE if last is None else last)
         return None
@@ -240,7 +244,11 @@ class Writer:
     def _batch(self, number: int) -> Batch:
         found = self._log.newest_batch(number)
         if found is None:
+            # Closed since this run began, perhaps by one that stood still and takes nothing away then.
+            entry = self._log.entry(number) if number > self._closed else None
             self._require_newest(self._newest)
+            if isinstance(entry, Batch):
+                return entry
             raise self._log.missing(number)
         return found
 
@@ -324,10 +332,18 @@ def _archive(files: Files, through: int, last: Batch | None) -> None:
     files.put_new(closed_path(through), entry_json.to_bytes(value))
 
 
-def _prune(files: Files, through: int) -> None:
-    """Delete what is closed. That is written down already, so it does not matter when this happens, or how often."""
-    files.delete(entry_path(number) for number in numbers_in(files, ENTRIES) if number <= through)
+def _prune(files: Files, through: int, newest: int) -> bool:
+    """Delete what is closed; whether that was for this run to do, whose newest entry is `newest`.
+
+    It is written down already, so it does not matter when this happens, or how often. But whoever began before that may read what he found
+    not closed, and have a table's files wait behind an entry: then it is his to say when they go.
+    """
+    numbers = numbers_in(files, ENTRIES)
+    if numbers and numbers[-1] > newest:
+        return False
+    files.delete(entry_path(number) for number in numbers if number <= through)
     files.delete(closed_path(number) for number in numbers_in(files, CLOSED) if number < through)
+    return True
 
 
 def _flat(positions: Positions) -> dict[tuple[str, int], int]:

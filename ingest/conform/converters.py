@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fields import part
-from distributary.codecs.types.masks import is_valid
+from distributary.codecs.types.masks import Mask, Rows, is_valid
 from distributary.codecs.types.walk import around, held, places
 from distributary.ingest.conform.exact_values import cast_exactly, cast_where_exact
 from distributary.ingest.conform.misfits import Misfit, Trouble, misfits_at
@@ -131,7 +132,7 @@ class Maps:
             return self._without(values, refused)
         items, found = self.value(record_items)
         return around(values, self.to, [keys, items]), _visible(
-            [_by_key(one, values, record_keys) for one in found], values
+            [part for one in found for part in _by_key(one, values, record_keys)], values
         )
 
     def _without(self, values: pa.MapArray, refused: list[Misfit]) -> Converted:
@@ -155,10 +156,37 @@ def _by_position(one: Misfit, values: pa.ListArray) -> Misfit:
     return one.under([str(position) for position in positions], lists)
 
 
-def _by_key(one: Misfit, values: pa.MapArray, keys: pa.Array) -> Misfit:
-    names = json_values(keys.take(pa.array(one.rows)))
+# What the keys before misfits come to is no more than so many times the map's own keys, and so much of any.
+_MOST_TIMES, _ALWAYS = 16, 2**16
+
+
+def _by_key(one: Misfit, values: pa.MapArray, keys: pa.Array) -> list[Misfit]:
+    """The misfits, seen from the maps. Where a long key would stand before very many of them their record is rejected instead."""
     maps, _ = places(values, one.rows)
-    return one.under([part(key_text(name)) for name in names], maps)
+    heavy = _heavy(one, values, keys, maps)
+    rejected = []
+    if heavy.any():
+        rows = np.flatnonzero(heavy)
+        trouble = replace(one.trouble, done="rejected")
+        rejected = [Misfit(trouble, rows, [""] * len(rows), [None] * len(rows))]
+        light = np.ones(len(keys), np.bool_)
+        light[one.rows[heavy[maps]]] = False
+        one, maps = one.only(light), maps[~heavy[maps]]
+    names = json_values(keys.take(pa.array(one.rows)))
+    told = one.under([part(key_text(name)) for name in names], maps)
+    return [*([told] if len(maps) else []), *rejected]
+
+
+def _heavy(one: Misfit, values: pa.MapArray, keys: pa.Array, maps: Rows) -> Mask:
+    """In which maps the keys before misfits would come to far more than all that is in them."""
+    if not (kinds.is_string(keys.type) or kinds.is_binary(keys.type)):
+        return np.zeros(len(values), np.bool_)
+    lengths = pc.binary_length(keys).fill_null(0).to_numpy(zero_copy_only=False)
+    every, _ = places(values, np.arange(len(keys)))
+    own = np.bincount(every, lengths, len(values))
+    told, count = np.bincount(maps, lengths[one.rows], len(values)), np.bincount(maps, minlength=len(values))
+    found: Mask = told > _MOST_TIMES * (own + count) + _ALWAYS
+    return found
 
 
 def _visible(found: list[Misfit], values: pa.Array) -> list[Misfit]:

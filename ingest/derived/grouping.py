@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from decimal import Decimal
 
 from pyspark.sql import Column, DataFrame
@@ -22,40 +22,43 @@ def expressions(rule: Aggregate) -> tuple[str, ...]:
     return (*rule.by, *rule.columns.values(), *(() if rule.where is None else (rule.where,)))
 
 
-def grouped(rows: DataFrame, rule: Aggregate) -> DataFrame:
-    """The groups of rows, with their states."""
+def decimals(rule: Aggregate, rows: DataFrame) -> dict[str, DecimalType]:
+    """Of the expressions that are summed up exactly where they are decimals those that are, with their types."""
+    texts = [state.of for state in _states(rule) if state.of is not None]
+    kinds = zip(texts, rows.select(*map(sql.expr, texts)).schema, strict=True) if texts else ()
+    return {text: field.dataType for text, field in kinds if isinstance(field.dataType, DecimalType)}
+
+
+def grouped(rows: DataFrame, rule: Aggregate, exact: Collection[str]) -> DataFrame:
+    """The groups of rows, with their states; of `exact` expressions sums are exact."""
     if rule.where is not None:
         rows = rows.where(rule.where)
-    keys = [sql.expr(text).alias(name) for name, text in _groups(rule)]
-    return rows.groupBy(*keys).agg(*(sql.expr(_first(one, rows)).alias(one.name) for one in _states(rule)))
+    keys = [_named(name, text) for name, text in _groups(rule)]
+    firsts = [(one.name, one.exact if one.of in exact else one.first) for one in _states(rule)]
+    return rows.groupBy(*keys).agg(*(_named(name, text) for name, text in firsts))
 
 
 def joined(before: DataFrame, added: DataFrame, rule: Aggregate) -> DataFrame | None:
     """The groups of the rows that `before` is of and those that `added` is of; None where their columns are of other types."""
     keys, states = [name for name, _ in _groups(rule)], _states(rule)
     names = [*keys, *(one.name for one in states)]
-    if not set(names) <= set(before.columns):
-        return None
-    before = before.select(*map(_column, names))
     types = {field.name: field.dataType for field in before.schema}
-    others = {field.name: field.dataType for field in added.schema}
-    if {name: one.simpleString() for name, one in types.items()} != {
-        name: one.simpleString() for name, one in others.items()
-    }:
+    others = {field.name: field.dataType.simpleString() for field in added.schema}
+    if {name: types[name].simpleString() for name in names if name in types} != others:
         return None
-    both = before.unionByName(added)
-    # What sums of decimals make is wider each time.
-    return both.groupBy(*map(_column, keys)).agg(
-        *(sql.expr(one.merged).cast(types[one.name]).alias(one.name) for one in states)
+    both = before.selectExpr(*map(_quoted, names)).union(added)
+    # Each call takes the driver a millisecond, and so many tables are made current at once.
+    return both.groupBy(*map(_quoted, keys)).agg(
+        *(_named(one.name, _of_type(one.merged, types[one.name])) for one in states)
     )
 
 
-def readable(groups: DataFrame, rule: Aggregate, rows: DataFrame) -> DataFrame:
-    """The groups as the table has them: what people read, and behind it the states that are not that themselves; `rows` are such as they are of."""
+def readable(groups: DataFrame, rule: Aggregate, exact: Mapping[str, DecimalType]) -> DataFrame:
+    """The groups as the table has them: what people read, and behind it the states that are not that themselves; `exact` are the types of decimals."""
     measures = _measures(rule)
     keys = [_column(name) for name, _ in _groups(rule)]
     hidden = [_column(one.name) for one in _states(rule) if one.name not in rule.columns]
-    return groups.select(*keys, *(_final(one, rows).alias(one.name) for one in measures), *hidden)
+    return groups.select(*keys, *(_final(one, exact) for one in measures), *hidden)
 
 
 def kept(rule: Aggregate) -> tuple[str, ...]:
@@ -63,26 +66,24 @@ def kept(rule: Aggregate) -> tuple[str, ...]:
     return (*(name for name, _ in _groups(rule)), *(one.name for one in _states(rule)))
 
 
-def _first(state: State, rows: DataFrame) -> str:
-    """A state's value over rows."""
-    return state.first if state.of is None or _decimal(state.of, rows) is None else state.exact
+def _named(name: str, text: str) -> Column:
+    # In a line of its own: behind a comment it would be none.
+    return sql.expr(f"{text}\n AS {_quoted(name)}")
 
 
-def _final(one: Measure, rows: DataFrame) -> Column:
+def _of_type(text: str, kind: DataType) -> str:
+    """What sums of decimals make is wider each time."""
+    return f"CAST({text} AS {kind.simpleString()})" if isinstance(kind, DecimalType) else text
+
+
+def _final(one: Measure, exact: Mapping[str, DecimalType]) -> Column:
     """What people read of a measure. Of decimals an average is one, as Spark's own is."""
-    total = one.states[0]
-    kind = None if total.of is None else _decimal(total.of, rows)
+    kind = exact.get(one.states[0].of or "")
     if kind is None:
-        return sql.expr(one.final)
+        return _named(one.name, one.final)
     precision, scale = min(kind.precision + _MORE, _DIGITS), min(kind.scale + _MORE, _DIGITS)
     divided = sql.udf(_dividing(precision, scale), DecimalType(precision, scale))
-    return divided(*(_column(state.name) for state in one.states))
-
-
-def _decimal(text: str, rows: DataFrame) -> DecimalType | None:
-    """The type of an expression, where it is a decimal."""
-    kind: DataType = rows.select(sql.expr(text)).schema[0].dataType
-    return kind if isinstance(kind, DecimalType) else None
+    return divided(*(_column(state.name) for state in one.states)).alias(one.name)
 
 
 def _dividing(precision: int, scale: int) -> Callable[[Decimal | None, int], Decimal | None]:
@@ -115,5 +116,9 @@ def _states(rule: Aggregate) -> Sequence[State]:
     return [state for one in _measures(rule) for state in one.states]
 
 
+def _quoted(name: str) -> str:
+    return f"`{name}`"
+
+
 def _column(name: str) -> Column:
-    return sql.col(f"`{name}`")
+    return sql.col(_quoted(name))

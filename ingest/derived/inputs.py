@@ -5,20 +5,15 @@ from __future__ import annotations
 import hashlib
 import heapq
 import json
-import pickle
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import TypeAlias
 from urllib.parse import unquote
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import PipelineError
@@ -29,6 +24,7 @@ from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.origins.plans import marked
+from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import CHANGES
@@ -50,48 +46,6 @@ _MILLISECOND = 1000
 
 # A column of a table's own: a field within one is told of elsewhere.
 _PLAIN = re.compile(r"(?:(?:this|other)\.)?(?P<name>[A-Za-z_]\w*)")
-
-
-# From twice as many on Spark puts what tasks are given into a file by itself, and leaves that there for as long as its session lives.
-_INLINE_BYTES = 2**19
-
-_handed_out: ContextVar[list[Broadcast[bytes]] | None] = ContextVar("distributary_handed_out", default=None)
-
-
-@contextmanager
-def taken_back() -> Iterator[None]:
-    """Inside, tasks are handed out what is large of that which they are given; behind it nothing is left of that on the driver's disk."""
-    handed_out = list[Broadcast[bytes]]()
-    before = _handed_out.set(handed_out)
-    try:
-        yield
-    finally:
-        _handed_out.reset(before)
-        for one in handed_out:
-            # Where the JVM is gone, that is what the error on its way says.
-            with suppress(Py4JError, OSError):
-                one.destroy()
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """What tasks are given: bytes, or where these were handed out."""
-
-    told: bytes | Broadcast[bytes]
-
-    @property
-    def content(self) -> bytes:
-        """The bytes, in a task."""
-        return self.told if isinstance(self.told, bytes) else self.told.value
-
-
-def given(spark: SparkSession, content: bytes) -> Given:
-    """What tasks of jobs that end within `taken_back` are given."""
-    handed_out = _handed_out.get()
-    if handed_out is None or len(content) <= _INLINE_BYTES:
-        return Given(content)
-    handed_out.append(spark.sparkContext.broadcast(content))
-    return Given(handed_out[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,11 +205,14 @@ def _added(place: Files, since: int, version: int, refused: AbstractSet[str]) ->
 def _read(spark: SparkSession, table: Snapshot, files: Sequence[NamedFile]) -> DataFrame:
     most = min(len(files), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
     tasks = min(most, -(-sum(map(_size, files)) // _BYTES_A_TASK))
-    portions = _portions(files, max(tasks, 1))
-    numbers = spark.range(0, len(portions), 1, len(portions))
-    reading = _reading(table.place, given(spark, pickle.dumps(portions)), table.columns)
-    marked(reading, table.name)
-    return numbers.mapInArrow(reading, spark_schema(table.columns))
+    place, columns, name = table.place, table.columns, table.name
+    return by_parts(
+        spark,
+        _portions(files, max(tasks, 1)),
+        lambda portion: _read_by(place, portion, columns),
+        spark_schema(columns),
+        lambda run: marked(run, name),
+    )
 
 
 def _portions(files: Sequence[NamedFile], count: int) -> list[list[NamedFile]]:
@@ -276,15 +233,6 @@ def _told(add: Action) -> Action:
     return {name: add[name] for name in ("size", "partitionValues", "deletionVector") if name in add}
 
 
-def _reading(
-    place: Files, told: Given, columns: pa.Schema
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # The driver made it.
-        portions: Sequence[Sequence[NamedFile]] = pickle.loads(told.content)  # noqa: S301
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for rows in rows_in(place, portions[number], columns):
-                    yield from rows.to_batches(max_chunksize=2**16)
-
-    return run
+def _read_by(place: Files, files: Sequence[NamedFile], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for rows in rows_in(place, files, columns):
+        yield from rows.to_batches(max_chunksize=2**16)

@@ -6,7 +6,7 @@ import hashlib
 import io
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -19,9 +19,10 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from distributary.errors import PipelineError
 from distributary.ingest.derivation.beside import Static
-from distributary.ingest.derived.inputs import Given, Snapshot, given, snapshot
+from distributary.ingest.derived.inputs import Snapshot, snapshot
 from distributary.ingest.derived.told import Input
 from distributary.ingest.origins.plans import marked
+from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
@@ -33,6 +34,9 @@ _MOST_BYTES = 64 * 2**20
 
 # A file that was changed within this time may be changed again and look the same.
 _SETTLED_SECONDS = 10.0
+
+# Beyond 128 MiB (`spark.rpc.message.maxSize`) a task is none.
+_PART_BYTES = 8 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,9 @@ class Lookup:
     def rows(self, spark: SparkSession) -> DataFrame:
         """All of its rows."""
         schema = from_arrow_schema(self.table.schema)
-        sent = _sent(self.table.cast(to_arrow_schema(schema)))
-        unpacking = _unpacking(given(spark, sent))
-        marked(unpacking, self.name)
-        return spark.range(0, 1, 1, 1).mapInArrow(unpacking, schema)
+        table = self.table.cast(to_arrow_schema(schema))
+        parts = [_sent(part) for part in _parts(table)]
+        return by_parts(spark, parts, _unpacked, schema, lambda run: marked(run, self.name))
 
     def is_unchanged(self, since: Input) -> bool:
         """Whether it has the same bytes as when something was made of it."""
@@ -154,6 +157,14 @@ def _parquet(content: bytes) -> pa.Table:
 _READERS: Mapping[str, Callable[[bytes], pa.Table]] = {"csv": _csv, "parquet": _parquet}
 
 
+def _parts(table: pa.Table) -> Iterator[pa.Table]:
+    """The rows in parts that Spark lets one task have; a table without any is one, too."""
+    count = -(-table.nbytes // _PART_BYTES) or 1
+    size = -(-table.num_rows // count) or 1
+    for begin in range(0, max(table.num_rows, 1), size):
+        yield table.slice(begin, size)
+
+
 def _sent(table: pa.Table) -> bytes:
     out = pa.BufferOutputStream()
     with pa.ipc.new_stream(out, table.schema) as stream:
@@ -161,9 +172,5 @@ def _sent(table: pa.Table) -> bytes:
     return bytes(out.getvalue())
 
 
-def _unpacking(sent: Given) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in numbers:
-            yield from pa.ipc.open_stream(sent.content)
-
-    return run
+def _unpacked(sent: bytes) -> Iterator[pa.RecordBatch]:
+    yield from pa.ipc.open_stream(sent)

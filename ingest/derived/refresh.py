@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
@@ -22,8 +21,8 @@ from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import RESETS, Checkpoint, going
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.derivation.given import OWNER, Aggregate
-from distributary.ingest.derived.grouping import grouped, joined, kept, readable
-from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, snapshot, taken_back
+from distributary.ingest.derived.grouping import decimals, grouped, joined, kept, readable
+from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, snapshot
 from distributary.ingest.derived.instances import Entities, Instance, instances
 from distributary.ingest.derived.lookups import Source, lookups
 from distributary.ingest.derived.sinks import Outside, bring_up
@@ -44,6 +43,7 @@ from distributary.ingest.tables.change import LOG_RETENTION, log_retention
 from distributary.ingest.tables.log import entry_tag, newest_version
 from distributary.ingest.tables.log_checkpoint import Committed, LogCheckpoints
 from distributary.ingest.tables.state_by_spark import spark_schema
+from distributary.ingest.upkeep.compaction import raised_at
 from distributary.values import without_logins
 
 # Each job of Spark's waits for the driver for longer than it takes, where what was added is little.
@@ -182,7 +182,7 @@ class _Round:
         """What was done about a table; its failure is among that."""
         began = time.monotonic()
         try:
-            with in_use(self.spark), taken_back():
+            with in_use(self.spark):
                 done = self._refreshed_and_sent(one)
         except (DistributaryError, DeltaError, OSError) as error:
             done = Refreshed(one.table, "failed", why=without_logins(" ".join(str(error).split())))
@@ -192,7 +192,7 @@ class _Round:
             raise
         except Exception as error:  # noqa: BLE001 whatever it is, the others and the run go on without
             done = Refreshed(
-                one.table, "failed", why=f"it failed by {_place_of(error)}, which nobody has foreseen"
+                one.table, "failed", why=f"it failed by {raised_at(error)}, which nobody has foreseen"
             )
         return _timed(done, time.monotonic() - began)
 
@@ -308,11 +308,13 @@ def _aggregated(
     ((name, source),) = inputs.items()
     if isinstance(source, Snapshot) and had is not None and now is not None and name in had.inputs:
         added = source.added(spark, had.inputs[name])
-        groups = None if added is None else joined(now.rows(spark), grouped(added, rule), rule)
-        if added is not None and groups is not None:
-            return Making(False, nullcontext(readable(groups, rule, added)))
+        exact = {} if added is None else decimals(rule, added)
+        groups = None if added is None else joined(now.rows(spark), grouped(added, rule, exact), rule)
+        if groups is not None:
+            return Making(False, nullcontext(readable(groups, rule, exact)))
     rows = source.rows(spark)
-    return Making(True, nullcontext(readable(grouped(rows, rule), rule, rows)))
+    exact = decimals(rule, rows)
+    return Making(True, nullcontext(readable(grouped(rows, rule, exact), rule, exact)))
 
 
 def _that_decide(one: Instance, inputs: Mapping[str, Source]) -> Mapping[str, Source]:
@@ -339,12 +341,6 @@ def _schema_of(now: Snapshot) -> str:
 
 def _timed(done: Refreshed, seconds: float) -> Refreshed:
     return with_fields(done, seconds=round(seconds, 3))
-
-
-def _place_of(error: Exception) -> str:
-    """An error's class and the line that raised it: its words may have a row's values."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in {last.filename}, line {last.lineno}"
 
 
 def _said(error: Exception) -> str:

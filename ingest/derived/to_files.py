@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import io
-import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet
 from pyspark.sql import SparkSession
 
 from distributary.ingest.clustering.reading import rows_in
-from distributary.ingest.derived.inputs import Given, Snapshot, given
+from distributary.ingest.derived.inputs import Snapshot
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.live_files import Action
+from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files
 
 # Tells a version from another one that has its number, since a table can be made anew.
@@ -40,9 +40,10 @@ def put(spark: SparkSession, table: Snapshot, folder: Files) -> int:
     ]
     if not copies:
         return 0
-    numbers = spark.range(0, len(copies), 1, min(len(copies), spark.sparkContext.defaultParallelism))
-    told = given(spark, pickle.dumps(copies))
-    numbers.mapInArrow(_copying(table.place, folder, told, table.columns), "name string").collect()
+    place, columns = table.place, table.columns
+    tasks = min(len(copies), spark.sparkContext.defaultParallelism)
+    shares = [copies[number::tasks] for number in range(tasks)]
+    by_parts(spark, shares, lambda share: _copied(place, folder, share, columns), "name string").collect()
     return len(copies)
 
 
@@ -63,17 +64,10 @@ def _parquet(rows: Iterable[pa.Table], columns: pa.Schema) -> bytes:
     return out.getvalue()
 
 
-def _copying(
-    place: Files, folder: Files, told: Given, columns: pa.Schema
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # The driver made it.
-        copies: Sequence[_Copy] = pickle.loads(told.content)  # noqa: S301
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                name, file, add = copies[number]
-                # One that another attempt has put has the same rows.
-                folder.put_new(name, _parquet(rows_in(place, [(file, add)], columns), columns))
-                yield pa.RecordBatch.from_pydict({"name": [name]})
-
-    return run
+def _copied(
+    place: Files, folder: Files, copies: Sequence[_Copy], columns: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    for name, file, add in copies:
+        # One that another attempt has put has the same rows.
+        folder.put_new(name, _parquet(rows_in(place, [(file, add)], columns), columns))
+        yield pa.RecordBatch.from_pydict({"name": [name]})

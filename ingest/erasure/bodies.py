@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,29 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from distributary.codecs.types.fields import parts
-from distributary.errors import ConfigError
 from distributary.ingest.erasure.file_anew import Mask
+from distributary.ingest.routing.as_said import Path, fields_of, holds, met_as_it_was
 from distributary.ingest.routing.conditions import ReadCondition
-from distributary.ingest.routing.tree import Call, Field, Node
-
-Path = tuple[str, ...]
-
-
-def fields_of(node: Node) -> list[Path]:
-    """The paths of all fields that a condition names."""
-    if isinstance(node, Field):
-        return [node.path]
-    return [path for one in node.arguments for path in fields_of(one)] if isinstance(node, Call) else []
-
-
-def holds(condition: ReadCondition, body: Mapping[str, Any]) -> bool | None:
-    """Whether a condition is true of an object; None where nobody can tell."""
-    # Of all else anything may be there, of no one type, or too large for any.
-    row = {**_named(body, fields_of(condition.tree)), "": None}
-    try:
-        return bool(condition.met(pa.RecordBatch.from_pylist([row]))[0].as_py())
-    except (pa.ArrowException, ConfigError, ValueError, OverflowError):
-        return None
 
 
 @dataclass(slots=True)
@@ -44,7 +24,7 @@ class Rows:
     rescued    the column that has what had no place as JSON text; None where the table has none
     named      the columns of records' keys, as bytes or as texts
     keys       those that are meant whatever else their rows say
-    unread     how many have something rescued that the condition names, and of which nobody can tell whether it is true
+    unread     how many have something rescued that the condition names, or a row as it was before, and of which nobody can tell whether it is true
     """
 
     condition: ReadCondition | None
@@ -63,6 +43,10 @@ class Rows:
 
     def _met(self, condition: ReadCondition, rows: pa.RecordBatch, already: Mask) -> Mask:
         found: Mask = np.array(condition.met(rows).to_numpy(zero_copy_only=False))
+        # A change may have taken away by what its row would be known.
+        was, unknown = met_as_it_was(condition, rows)
+        found |= was
+        self.unread += int((unknown & ~found & ~already).sum())
         if self.rescued is None or self.rescued not in rows.schema.names:
             return found
         texts, fields = rows.column(self.rescued), fields_of(condition.tree)
@@ -73,16 +57,6 @@ class Rows:
                 told = holds(condition, _whole(rows.slice(row, 1).to_pylist()[0], said))
                 found[row], self.unread = told is True, self.unread + (told is None)
         return found
-
-
-def _named(body: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
-    """Of an object what these paths lead to; names see no case."""
-    found = dict[str, Any]()
-    for name, value in body.items():
-        within = [path[1:] for path in paths if path[0].lower() == name.lower()]
-        if within:
-            found[name] = _named(value, within) if isinstance(value, dict) and all(within) else value
-    return found
 
 
 def _rescued(text: str, fields: Sequence[Path]) -> Iterator[tuple[Path, Any]]:

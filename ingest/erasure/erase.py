@@ -15,12 +15,12 @@ from typing import Any
 import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from distributary.errors import CheckpointMismatch, ConfigError, PipelineError
+from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.bronze.rule import KEEPS_PROPERTY
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.generation import read_generation
+from distributary.ingest.checkpoint.generation import known_id
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, aside_prefix, fold
-from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.commit_log.owners import Records, Whose
 from distributary.ingest.erasure import bodies
 from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.kept import NOT_LOOKED_INTO, AsTheyCame
@@ -31,6 +31,7 @@ from distributary.ingest.erasure.rewriting import Rewritten, Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
+from distributary.ingest.routing.as_said import AS_IT_WAS, fields_of
 from distributary.ingest.routing.conditions import ReadCondition, conditions_ahead
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
@@ -41,7 +42,7 @@ from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import REMEMBERS_PROPERTY, UPSERT_PROPERTY, upsert_of
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of
-from distributary.ingest.upkeep.compaction import said
+from distributary.ingest.upkeep.compaction import fault, said
 from distributary.ingest.upkeep.leftovers import Bound
 from distributary.ingest.upkeep.made_of_others import derived_tables
 from distributary.ingest.upkeep.maintain import Clock, time_there
@@ -160,7 +161,8 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
     condition = conditions_ahead([("--where", wanted.where)])[wanted.where]
     root = open_files(settings.sink.root, settings.storage)
     try:
-        mine, names = Records(root).of_pipeline(settings.name, _generation(settings))
+        checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+        mine, whose = Records(root).of_pipeline(settings.name, known_id(checkpoint))
         tables = _chosen(root, mine, wanted.tables)
         derived = derived_tables(root, settings.derive, settings.name)
         now = clock(root) if tables and not wanted.dry_run else 0
@@ -176,7 +178,7 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
         wanted.dry_run,
         datetime.now(timezone.utc),
     )
-    work = _Work(_Place(root, settings.name, names, settings.sink.columns, now), condition, wanted, done)
+    work = _Work(_Place(root, whose, settings.sink.columns, now), condition, wanted, done)
     advance, found = make_bar(len(tables), "erasing"), list[TableErasure]()
     with upkeep_under_way(root) if tables and not wanted.dry_run else nullcontext():
         for table in tables:
@@ -184,7 +186,6 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
             advance(1)
     found += [TableErasure(table, left=(MADE_OF_OTHERS,)) for table in derived]
     found += [TableErasure(folder, left=(PUT_ASIDE,)) for folder in put_aside(root, mine)]
-    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     if have_records(checkpoint, root, dry_run=wanted.dry_run):
         found.append(TableErasure(QUARANTINE_TABLE, left=(BRING_THEM_BACK,)))
     done = replace(done, tables=_together([*found, *work.forgotten]), undecided=_undecided(settings, root))
@@ -234,15 +235,6 @@ def _recorded(root: Files, done: Erasure) -> Erasure:
         ) from error
 
 
-def _generation(settings: Settings) -> str | None:
-    """The checkpoint's, by which tables are known that still tell the name that the pipeline had before."""
-    try:
-        found = read_generation(Checkpoint(open_files(settings.checkpoint, settings.storage)))
-    except CheckpointMismatch:
-        return None
-    return None if found is None else found.id
-
-
 def _chosen(root: Files, mine: Sequence[str], wished: Sequence[str]) -> list[str]:
     known = [*mine, *(memory_folder(table) for table in mine), QUARANTINE_TABLE]
     there = [table for table in dict.fromkeys(known) if has_log(root.below(table))]
@@ -275,11 +267,10 @@ def _undecided(settings: Settings, root: Files) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A pipeline's tables under a root, at a time by its clock; `columns` are those of Kafka, `names` all that it has had."""
+    """A pipeline's tables under a root, at a time by its clock; `columns` are those of Kafka."""
 
     root: Files
-    pipeline: str
-    names: frozenset[str]
+    whose: Whose
     columns: Columns
     now: int
 
@@ -308,15 +299,17 @@ class _Work:
             return TableErasure(table)
         except ConfigError as error:
             return TableErasure(table, left=(str(error),))
-        except (DeltaError, OSError, ValueError, PipelineError) as error:
+        except PipelineError as error:
             return TableErasure(table, failed=said(error))
+        except BaseException as error:  # noqa: BLE001 whatever it is, rows go from the other tables
+            return TableErasure(table, failed=fault(error))
 
     def _of_table(self, table: str, place: Files) -> TableErasure:
         state = state_of(opened(place), place)
         if KEEPS_PROPERTY in state.properties:
             return self._as_they_came(table, place)
         layout, by = state.layout, self.where.columns
-        names = {fold(path[0]) for path in bodies.fields_of(self.condition.tree)}
+        names = {fold(path[0]) for path in fields_of(self.condition.tree)}
         columns = frozenset(name for name in layout.names if fold(name) in names)
         # What remembers deletes may have nothing else of a record.
         remembers = REMEMBERS_PROPERTY in state.properties
@@ -339,7 +332,7 @@ class _Work:
         # What had no place in a column is there as text.
         rescued = by.rescued if by.rescued in layout.names else None
         meant = bodies.Rows(None if lacking else self.condition, rescued, keyed, keys)
-        read = columns | {by.rescued} | frozenset(keyed if keys else ())
+        read = columns | {by.rescued, AS_IT_WAS} | frozenset(keyed if keys else ())
         remembered = Remembered.of(upsert_of(state.properties), layout, by.kafka_key)
         rows = Rows(read, meant.met, told, self._keep(table))
         if remembered is not None:
@@ -347,8 +340,8 @@ class _Work:
         done = self._told(table, place, self._without(place, rows))
         if meant.unread:
             left.append(
-                f"{meant.unread:,} rows have something in {by.rescued} that the condition names and does not go with, so that nobody knows "
-                f"whether they are meant: look at them, and name them by {', '.join(where[:3])}"
+                f"{meant.unread:,} rows have something in {by.rescued}, or in {AS_IT_WAS}, that the condition names and does not go with, so that nobody "
+                f"knows whether they are meant: look at them, and name them by {', '.join(where[:3])}"
             )
         return replace(done, left=(*done.left, *left))
 
@@ -359,7 +352,7 @@ class _Work:
         """Keeps where rows of a table came from, each time they are about to go."""
 
         def told(rows: pa.Table) -> None:
-            what = {"pipeline": self.where.pipeline, "id": self.done.id, "table": table, PURGED: False}
+            what = {"pipeline": self.where.whose.name, "id": self.done.id, "table": table, PURGED: False}
             name = f"{self.done.name}-{next(self.numbers):05}"
             keep(self.where.root, name, {**what, "gone": Gone.of(rows).to_json()})
 
@@ -382,7 +375,7 @@ class _Work:
 
     def _of_quarantine(self, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)
-        which = Quarantined(self.condition, self.where.names, keys)
+        which = Quarantined(self.condition, self.where.whose.names, keys)
         found = self._told(
             QUARANTINE_TABLE, place, self._without(place, which.rows(self._keep(QUARANTINE_TABLE)))
         )
@@ -393,7 +386,7 @@ class _Work:
 
     def _as_they_came(self, table: str, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)
-        which = AsTheyCame.of(self.where.root, self.where.pipeline, keys)
+        which = AsTheyCame.of(self.where.root, self.where.whose.names, keys)
         done = self._told(table, place, self._without(place, which.rows(self._keep(table))))
         # A dry run leaves nothing by which these would be known.
         trial = " (a dry run counts those of before, and keys)" if self.wanted.dry_run else ""

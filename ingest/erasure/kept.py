@@ -50,12 +50,12 @@ class AsTheyCame:
     keys: frozenset[bytes] = frozenset()
 
     @classmethod
-    def of(cls, root: Files, pipeline: str, keys: frozenset[bytes]) -> AsTheyCame:
-        """Of all that was erased of a pipeline up to now. Raises OSError, and PipelineError where what is kept of it cannot be read."""
+    def of(cls, root: Files, names: AbstractSet[str], keys: frozenset[bytes]) -> AsTheyCame:
+        """Of all that was erased up to now of a pipeline that has, or had, these names. Raises OSError, and PipelineError where what is kept of it cannot be read."""
         at: dict[tuple[str, int], set[tuple[int, int]]] = {}
         always: dict[tuple[str, int], set[int]] = {}
         try:
-            for gone in all_erased(root, pipeline):
+            for gone in all_erased(root, names):
                 for part, offsets in gone.parts.items():
                     if part in gone.times:
                         told = zip(offsets.tolist(), gone.times[part].tolist(), strict=True)

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from distributary.ingest.erasure.bodies import holds
 from distributary.ingest.erasure.file_anew import Mask
 from distributary.ingest.erasure.record import BATCH
 from distributary.ingest.erasure.rewriting import Rows
+from distributary.ingest.routing.as_said import holds
 from distributary.ingest.routing.conditions import ReadCondition
 
 COLUMNS = frozenset({"kafka_key", "value", "pipeline"})

@@ -55,8 +55,10 @@ class Ending:
         """Delete what an earlier log's run wrote for numbers that are its last entry's now, and those before that are not settled."""
         if state.so_far is None or state.newest is None:
             return
-        made_for = range(state.so_far.settled + 1, state.newest.number + 1)
-        named = _names_behind(state.so_far.settled, checkpoint.log, state.so_far)
+        # Starts that found nothing to do close what they have swept, and only the next batch would say so.
+        settled = max(state.so_far.settled, state.closed)
+        made_for = range(settled + 1, state.newest.number + 1)
+        named = _names_behind(settled, checkpoint.log, state.so_far)
         sweep(self._reaching.tables.root, generation.id, [made_for], named)
 
     def _bring_in(self, log: CommitLog, so_far: Standing, finisher: Finisher, columns: Columns) -> None:

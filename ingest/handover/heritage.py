@@ -225,7 +225,8 @@ class Heritage:
         if any(True for kind in (REPLAYS, RESETS) for _ in going(checkpoint.files, kind)):
             _log.warning(
                 "a replay or a reset was begun with checkpoint %s and is not done, and nobody goes on with it: `distributary replay`, and "
-                "`distributary quarantine replay`, bring what tables lack",
+                "`distributary quarantine replay`, bring what tables lack. One that was to replace rows may have left some in two tables, which "
+                "`distributary replay --replace` puts right",
                 checkpoint,
             )
         before = generation.start

@@ -18,7 +18,7 @@ from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.inputs.one_topic import OneTopic
 from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.kafka.offsets import Offsets, Positions
-from distributary.ingest.landing.archiving import move
+from distributary.ingest.landing.archiving import Archive
 from distributary.ingest.landing.looking import Looking
 from distributary.ingest.landing.numbers import (
     Landed,
@@ -115,7 +115,7 @@ class LandingFolder(OneTopic):
         self._register, self._root = Register(place, str(chosen.path)), root
         if pipeline is not None:
             self._register.require_reader(pipeline)
-        self._looking = Looking(folder, chosen, self._register)
+        self._looking = Looking(folder, chosen, self._register, stop=self._waits.stop)
         # Before which all files were given to batches; nobody knows before the log was asked.
         self._given: int | None = None
         # Where the newest batch begins, and before which no batch may have to be written again.
@@ -124,7 +124,7 @@ class LandingFolder(OneTopic):
         self._asked: int | None = None
         # Before which this run has nothing to move any more of what it read itself.
         self._moved: int | None = None
-        self._archive: Files | None = None
+        self._archive: Archive | None = None
         # What the files of these numbers bring together, as it was told last of a batch.
         self._told: tuple[range, str] | None = None
 
@@ -247,8 +247,12 @@ class LandingFolder(OneTopic):
         return end
 
     def archives_to(self, place: Files) -> None:
-        """Have files moved there once they are old enough, and a batch behind theirs is finished, too: the newest one may be written again."""
-        self._archive = place
+        """Have files moved there once they are old enough, and a batch behind theirs is finished, too: the newest one may be written again.
+
+        Raises CheckpointMismatch where some were moved that the register does not know, OSError where that place does not answer.
+        """
+        self._archive = Archive(place, self._register.id)
+        self._archive.require_known(self._register.next_number, self._folder)
 
     def _move_old(self) -> None:
         if self._archive is None:
@@ -258,7 +262,7 @@ class LandingFolder(OneTopic):
             one for one in self._looking.old if one[0] < self._done and one[0] not in self._register.replaced
         ]
         self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
-        move(self._folder, self._archive, [*done, *self._just_read()])
+        self._archive.move(self._folder, [*done, *self._just_read()], self._waits.stop)
 
     def _just_read(self) -> Iterator[tuple[int, Info]]:
         """Those that this run has read and no look has found since, where they are old enough and a batch has them for good."""
@@ -294,7 +298,7 @@ class LandingFolder(OneTopic):
         ]
         apart = {file.number: file for file in [*waits, *self._unreadable(files, doubtful)]}
         waits = [apart[number] for number in sorted(apart)]
-        if not waits or (self._holds_up(waits, files) and self._looking.postpone(waits)):
+        if not waits or (self._holds_up(waits, files, end) and self._looking.postpone(waits)):
             return end
         return waits[0].number
 
@@ -310,10 +314,28 @@ class LandingFolder(OneTopic):
         ]
         return self._looking.unreadable(tried)
 
-    def _holds_up(self, waits: Sequence[Landed], files: Sequence[Landed]) -> bool:
-        """Whether others of a batch could be read that come behind those that wait: they may wait for long."""
-        none = {one.number for one in waits} | self._register.replaced
-        return any(one.number > waits[0].number and one.number not in none for one in files)
+    def _holds_up(self, waits: Sequence[Landed], files: Sequence[Landed], end: int) -> bool:
+        """Whether others could be read that come behind those that wait, in their batch or in a later one: they may wait for long."""
+        waiting = {one.number for one in waits}
+        beside = (one for one in files if one.number > waits[0].number and one.number not in waiting)
+        if any(one.number not in self._register.replaced for one in beside):
+            return True
+        return any(map(self._may_be_read, self._behind(end)))
+
+    def _behind(self, number: int) -> Iterator[Landed]:
+        """The registered files from this one on that are to be read."""
+        end = self._register.next_number
+        for first in range(number, end, _LOOKED_THROUGH):
+            for file in self._register.between(first, min(first + _LOOKED_THROUGH, end)):
+                if file.number not in self._register.replaced:
+                    yield file
+
+    def _may_be_read(self, file: Landed) -> bool:
+        """Whether a file neither is one that could not be read before nor is being written to."""
+        if file.path in self._looking.refused.paths:
+            return False
+        info = self._folder.info(file.path) if self._chosen.settle else None
+        return info is None or not self._looking.is_settling(info)
 
     def _changed(self, files: Sequence[Landed]) -> list[Landed]:
         """Those that are not as they were registered, as far as they may be asked about."""
@@ -356,7 +378,7 @@ def open_landing(  # noqa: PLR0913 - one value each of what a folder is opened w
     archives: bool = True,
     waits: Waits | None = None,
 ) -> Iterator[LandingFolder]:
-    """The folder that files land in, until the block ends. Raises what LandingFolder does.
+    """The folder that files land in, until the block ends. Raises what LandingFolder and `archives_to` do.
 
     Without `archives` nothing is moved: whoever tries something leaves files to those who read them in earnest.
     """

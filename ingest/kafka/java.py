@@ -6,7 +6,6 @@ https://kafka.apache.org/39/javadoc/org/apache/kafka/clients/admin/Admin.html
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -21,7 +20,9 @@ from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.kafka.reachable import what_is_wrong
 from distributary.ingest.spark.error_classes import causes
 
-_ERRORS = "org.apache.kafka.common.errors"
+_API, _COMMON = "org.apache.kafka.clients.admin", "org.apache.kafka.common"
+
+_ERRORS = f"{_COMMON}.errors"
 
 # From the particular to the general: an exception is what the first says whose class it has.
 _MISSING = (f"{_ERRORS}.UnknownTopicOrPartitionException", f"{_ERRORS}.InvalidTopicException")
@@ -66,12 +67,13 @@ class JavaClient:
         self._gateway, self._jvm = context._gateway, context._jvm
         self._errors = JavaErrors(self._gateway, kafka)
         self._kafka, self._complaints = kafka, complaints
+        self._classes: dict[str, Any] = {}
         self._milliseconds = int(timeout_seconds * 1000)
         self._committed = kafka.get("isolation.level") != "read_uncommitted"
         properties = self._properties()
         try:
             with java_login.unlogged(self._jvm):
-                self._admin = self._api.AdminClient.create(properties)
+                self._admin = self._java(f"{_API}.AdminClient").create(properties)
         except Py4JJavaError as error:
             raise self._no_client(error.java_exception, properties) from None
 
@@ -87,7 +89,7 @@ class JavaClient:
 
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
         """These topics. Raises TopicMissing."""
-        wanted = self._jvm.java.util.ArrayList()
+        wanted = self._java("java.util.ArrayList")()
         for name in names:
             wanted.add(name)
         answers = self._admin.describeTopics(wanted, self._options("DescribeTopicsOptions")).topicNameValues()
@@ -95,9 +97,9 @@ class JavaClient:
 
     def offsets(self, partitions: Mapping[str, Sequence[int]], moment: Moment) -> Positions:
         """Where each of these partitions stands at a moment. Raises NoLeader."""
-        spec, wanted = self._spec(moment), self._jvm.java.util.HashMap()
+        spec, wanted = self._spec(moment), self._java("java.util.HashMap")()
         places = {
-            (name, number): self._jvm.org.apache.kafka.common.TopicPartition(name, number)
+            (name, number): self._java(f"{_COMMON}.TopicPartition")(name, number)
             for name, numbers in partitions.items()
             for number in numbers
         }
@@ -115,19 +117,21 @@ class JavaClient:
 
     def close(self) -> None:
         """End the connection; questions under way fail."""
-        self._admin.close(self._jvm.java.time.Duration.ZERO)
+        self._admin.close(self._java("java.time.Duration").ZERO)
 
-    @cached_property
-    def _api(self) -> Any:
-        return self._jvm.org.apache.kafka.clients.admin
+    def _java(self, name: str) -> Any:
+        """A class by its whole name, asked for once: by its parts the JVM would be asked for each of them, and go through all jars."""
+        if name not in self._classes:
+            self._classes[name] = getattr(self._jvm, name)
+        return self._classes[name]
 
     def _properties(self) -> Any:
         """The options without those that only a consumer has, which an admin client would warn of."""
-        consumer = set(self._jvm.org.apache.kafka.clients.consumer.ConsumerConfig.configNames())
-        ours = set(self._api.AdminClientConfig.configNames())
+        consumer = self._options_of("org.apache.kafka.clients.consumer.ConsumerConfig")
+        ours = self._options_of(f"{_API}.AdminClientConfig")
         limits = dict.fromkeys(("default.api.timeout.ms", "request.timeout.ms"), str(self._milliseconds))
         given = {name: value for name, value in self._kafka.items() if name in ours or name not in consumer}
-        properties = self._jvm.java.util.HashMap()
+        properties = self._java("java.util.HashMap")()
         for name, value in {
             **dict.fromkeys(_LOGIN_TIMEOUTS, str(self._milliseconds)),
             **given,
@@ -136,31 +140,38 @@ class JavaClient:
             properties.put(name, value)
         return properties
 
+    def _options_of(self, config: str) -> set[str]:
+        # As one text: a set of Java's would be asked twice for each of a hundred names.
+        told = str(self._java(config).configNames().toString())
+        return set(told.strip("[]").split(", "))
+
     def _options(self, kind: str) -> Any:
-        return getattr(self._api, kind)().timeoutMs(self._milliseconds)
+        return self._java(f"{_API}.{kind}")().timeoutMs(self._milliseconds)
 
     def _listing(self, committed: bool) -> Any:
-        level = self._jvm.org.apache.kafka.common.IsolationLevel
+        level = self._java(f"{_COMMON}.IsolationLevel")
         wanted = level.READ_COMMITTED if committed else level.READ_UNCOMMITTED
-        return self._api.ListOffsetsOptions(wanted).timeoutMs(self._milliseconds)
+        return self._java(f"{_API}.ListOffsetsOptions")(wanted).timeoutMs(self._milliseconds)
 
     def _spec(self, moment: Moment) -> Any:
+        spec = self._java(f"{_API}.OffsetSpec")
         if moment == "earliest":
-            return self._api.OffsetSpec.earliest()
+            return spec.earliest()
         if moment in ("latest", "end"):
-            return self._api.OffsetSpec.latest()
-        return self._api.OffsetSpec.forTimestamp(self._jvm.java.lang.Long.valueOf(str(moment)))
+            return spec.latest()
+        return spec.forTimestamp(self._java("java.lang.Long").valueOf(str(moment)))
 
     def _topic(self, described: Any) -> Topic:
         uuid = described.topicId()
-        unknown = uuid.equals(self._jvm.org.apache.kafka.common.Uuid.ZERO_UUID)
+        unknown = uuid.equals(self._java(f"{_COMMON}.Uuid").ZERO_UUID)
         # Kafka numbers a topic's partitions from nought without a gap.
         return Topic("" if unknown else str(uuid.toString()), list(range(described.partitions().size())))
 
     def _result(self, future: Any, topic: str) -> Any:
         try:
             # The request ends by its own time limit, unless the client hangs where it looks up a name.
-            return future.get(self._milliseconds + 1000, self._jvm.java.util.concurrent.TimeUnit.MILLISECONDS)
+            unit = self._java("java.util.concurrent.TimeUnit").MILLISECONDS
+            return future.get(self._milliseconds + 1000, unit)
         except Py4JJavaError as error:
             raise self._explained(error.java_exception, topic) from None
 

@@ -16,6 +16,8 @@ _LOGIN_FAILED = ("javax.security.auth.login.LoginException",)
 
 _LOGIN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
+_LOG4J, _LOGGING = "org.apache.logging.log4j", ("LogManager", "Level", "core.config.Configurator")
+
 _HANDLER = "sasl.login.callback.handler.class"
 
 _SILENCE = ("java.io.IOException",)
@@ -35,13 +37,14 @@ _ONCE = {"sasl.login.retry.backoff.ms": "1", "sasl.login.retry.backoff.max.ms": 
 @contextmanager
 def unlogged(jvm: Any) -> Iterator[None]:
     """Without the log of a login for a token, which has a stack trace and what the tokens' server answered, unmasked."""
-    log4j = jvm.org.apache.logging.log4j
-    before = log4j.LogManager.getLogger(_LOGIN_MODULE).getLevel()
-    log4j.core.config.Configurator.setLevel(_LOGIN_MODULE, log4j.Level.OFF)
+    # By their whole names: by its parts each would be asked for several times.
+    managers, levels, configurator = (getattr(jvm, f"{_LOG4J}.{name}") for name in _LOGGING)
+    before = managers.getLogger(_LOGIN_MODULE).getLevel()
+    configurator.setLevel(_LOGIN_MODULE, levels.OFF)
     try:
         yield
     finally:
-        log4j.core.config.Configurator.setLevel(_LOGIN_MODULE, before)
+        configurator.setLevel(_LOGIN_MODULE, before)
 
 
 def failure(error: Any, jvm: Any, gateway: Any, properties: Any, errors: JavaErrors) -> tuple[Any, bool]:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 T = TypeVar("T")
@@ -102,14 +102,15 @@ def large_kept_back(records: DataFrame, most_bytes: int, *, whole_headers: bool 
     With `whole_headers` workers are handed all headers with their names, which may be as long as values, and not some values.
     """
     of_headers = most_bytes // 4
-    small = _bytes("key") + _bytes("value") <= most_bytes - of_headers
-    kept = {"key": sql.when(small, sql.col("key")), "value": sql.when(small, sql.col("value"))}
+    small = f"{_bytes('key')} + {_bytes('value')} <= {most_bytes - of_headers}"
+    kept = {name: f"CASE WHEN {small} THEN `{name}` END" for name in ("key", "value")}
     if "headers" in records.columns:
-        few = sql.col("headers").isNull() | (_bytes_of_headers(whole=whole_headers) <= of_headers)
-        kept["headers"] = sql.when(few, sql.col("headers"))
-        small = small & few
-    kept["partition"] = sql.when(small, sql.col("partition")).otherwise(_KEPT_BACK)
-    return records.withColumns(kept)
+        few = f"headers IS NULL OR {_bytes_of_headers(whole=whole_headers)} <= {of_headers}"
+        kept["headers"] = f"CASE WHEN {few} THEN headers END"
+        small = f"{small} AND ({few})"
+    kept["partition"] = f"CASE WHEN {small} THEN `partition` ELSE {_KEPT_BACK} END"
+    # As texts: the JVM would be asked a hundred times for the parts of what it reads at once.
+    return records.withColumns({name: sql.expr(text) for name, text in kept.items()})
 
 
 def any_kept_back(records: pa.RecordBatch) -> bool:
@@ -117,14 +118,12 @@ def any_kept_back(records: pa.RecordBatch) -> bool:
     return bool(pc.min(records["partition"]).as_py() == _KEPT_BACK)
 
 
-def _bytes(name: str) -> Column:
-    return sql.coalesce(sql.length(sql.col(name)), sql.lit(0))
+def _bytes(name: str) -> str:
+    return f"coalesce(length(`{name}`), 0)"
 
 
-def _bytes_of_headers(*, whole: bool) -> Column:
-    def bytes_of(header: Column) -> Column:
-        value = sql.coalesce(sql.length(header["value"]), sql.lit(0))
-        return value + sql.octet_length(header["key"]) + sql.lit(_HEADER_BYTES) if whole else value
-
-    sizes = sql.transform(sql.col("headers"), bytes_of)
-    return sql.aggregate(sizes, sql.lit(0), lambda so_far, length: so_far + length)
+def _bytes_of_headers(*, whole: bool) -> str:
+    of_one = "coalesce(length(header.`value`), 0)"
+    if whole:
+        of_one += f" + octet_length(header.`key`) + {_HEADER_BYTES}"
+    return f"aggregate(transform(headers, header -> {of_one}), 0, (so_far, more) -> so_far + more)"

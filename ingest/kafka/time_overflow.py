@@ -10,7 +10,7 @@ from __future__ import annotations
 import io
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from operator import methodcaller
@@ -36,6 +36,7 @@ from distributary.ingest.kafka.records import TIMESTAMP
 from distributary.ingest.kafka.source import FIRST_READ_RIGHT, TopicReader
 from distributary.ingest.settings.source.librdkafka import librdkafka_options
 from distributary.ingest.spark.error_classes import overflowed_in
+from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files
 from distributary.passed_on_options import without_secrets
 
@@ -152,8 +153,9 @@ _Firsts = dict[tuple[str, int], int]
 def _joined(topics: TopicReader, offsets: Offsets, found: _Firsts, kept: _Kept) -> DataFrame:
     names = [name for name in _COLUMNS.names if name != "headers" or topics.headers]
     by_spark = topics.range(_cut(offsets, found)).select(*names)
-    numbers = topics.spark.range(0, len(kept.names), 1, len(kept.names))
-    return by_spark.union(numbers.mapInArrow(_reading(kept.place, kept.names), _DDL).select(*names))
+    place = kept.place
+    around = by_parts(topics.spark, kept.names, lambda name: _read(place, name), _DDL)
+    return by_spark.union(around.select(*names))
 
 
 def _cut(offsets: Offsets, firsts: _Firsts) -> Offsets:
@@ -163,16 +165,8 @@ def _cut(offsets: Offsets, firsts: _Firsts) -> Offsets:
     }
 
 
-def _reading(
-    place: Files, names: list[str]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                data = pa.BufferReader(place.read(names[number]))
-                yield from pq.ParquetFile(data).iter_batches(_AT_ONCE)
-
-    return read
+def _read(place: Files, name: str) -> Iterator[pa.RecordBatch]:
+    yield from pq.ParquetFile(pa.BufferReader(place.read(name))).iter_batches(_AT_ONCE)
 
 
 @dataclass(slots=True)

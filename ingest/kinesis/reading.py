@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.kinesis.kept import Piece
+from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files
 
 COLUMNS = (
@@ -44,8 +45,7 @@ def parts_of(pieces: Iterable[Piece], begin: int, end: int) -> list[Part]:
 def records(spark: SparkSession, kept: Files, topic: str, parts: Sequence[Part]) -> DataFrame:
     """These records, which workers read side by side."""
     shares = _shares(parts, spark.sparkContext.defaultParallelism)
-    numbers = spark.range(0, len(shares), 1, max(len(shares), 1))
-    return numbers.mapInArrow(_read(kept, topic, shares), COLUMNS)
+    return by_parts(spark, shares, lambda share: _read(kept, topic, share), COLUMNS)
 
 
 def _shares(parts: Sequence[Part], workers: int) -> list[list[Part]]:
@@ -59,16 +59,9 @@ def _shares(parts: Sequence[Part], workers: int) -> list[list[Part]]:
     return [sorted(share, key=lambda one: (one.piece.shard.number, one.begin)) for share in shares]
 
 
-def _read(
-    kept: Files, topic: str, shares: Sequence[Sequence[Part]]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                for part in shares[number]:
-                    yield from rows_of(kept, topic, part)
-
-    return read
+def _read(kept: Files, topic: str, parts: Sequence[Part]) -> Iterator[pa.RecordBatch]:
+    for part in parts:
+        yield from rows_of(kept, topic, part)
 
 
 def rows_of(kept: Files, topic: str, part: Part) -> Iterator[pa.RecordBatch]:

@@ -1,36 +1,136 @@
-"""Files that were read moved to another place: copied there whole, and then deleted where they landed."""
+"""Files that were read moved to another place: copied there whole, and then deleted where they landed.
+
+`.distributary-archived/<register>.json` there says up to which number that has come, before anything of it is deleted. A register that knows
+fewer files was put back from an older copy: what it lacks landed, was read and was moved, and nobody would ever read it again.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
+from time import monotonic
 
+from distributary.errors import CheckpointMismatch, NewerFormat
 from distributary.ingest.storage.contract import Files, Info
+from distributary.ingest.storage.posix import PosixFiles
 
 _log = logging.getLogger(__name__)
 
 _PIECE = 8 << 20
 
+_THREADS_IN_STORES = 16
 
-def move(folder: Files, to: Files, files: Iterable[tuple[int, Info]]) -> int:
+# So long no batch begins because files are moved.
+_SECONDS = 10.0
+
+FORMAT = 1
+
+_SAID = ".distributary-archived"
+
+
+class Archive:
+    """Where the files of one register are moved to."""
+
+    def __init__(self, files: Files, register: str) -> None:
+        """`register` is the register's id. Nothing is asked yet."""
+        self._files, self._path, self._register = files, f"{_SAID}/{register}.json", register
+        self._moved: int | None = None
+
+    def require_known(self, next_number: int, folder: Files) -> None:
+        """Raises CheckpointMismatch where files of this number or later were moved: the register was put back from a copy that is older."""
+        if (moved := self._up_to()) >= next_number:
+            raise CheckpointMismatch(
+                f"files up to number {moved} were moved to {self._files}, and the register of {folder} knows none from number {next_number} on: "
+                f"it was put back from an older copy, and what was moved since would never be read again. Put the files of {self._files} back into "
+                f"{folder}, where those that were read before are known by their content; then delete {self._files}/{self._path}, and run again"
+            )
+
+    def move(self, folder: Files, files: Sequence[tuple[int, Info]], stop: threading.Event) -> int:
+        """How many of these files, each with its number, were moved, with their paths; what fails is done another time.
+
+        So is what is left after some seconds, or once the run is to `stop`: records wait meanwhile.
+        """
+        if not files:
+            return 0
+        ends = monotonic() + _SECONDS
+        try:
+            self._say(max(number for number, _ in files))
+        except OSError as error:
+            _log.warning("nothing is archived for now: %s", error)
+            return 0
+        return move(folder, self._files, files, lambda: not stop.is_set() and monotonic() < ends)
+
+    def _say(self, number: int) -> None:
+        """Have it said that files up to this number may be gone from where they landed."""
+        if self._moved is None or number > self._moved:
+            moved = max(number, self._up_to())
+            said = {"format": FORMAT, "register": self._register, "up_to": moved}
+            self._files.put(self._path, json.dumps(said).encode())
+            self._moved = moved
+
+    def _up_to(self) -> int:
+        """The largest number that was moved; -1 where none was. Raises CheckpointMismatch, NewerFormat."""
+        where = f"{self._files}/{self._path}"
+        try:
+            said = json.loads(self._files.read(self._path))
+            if said["format"] > FORMAT:
+                raise NewerFormat(
+                    f"{where} has format {said['format']}, and this version of distributary reads up to {FORMAT}: a newer version wrote it. "
+                    "Use the version that made it, or a later one"
+                )
+            return int(said["up_to"])
+        except FileNotFoundError:
+            return -1
+        except (ValueError, TypeError, KeyError):
+            raise CheckpointMismatch(
+                f"{where} was cut off or edited: it says no more which files were archived; delete it, and see that none of {self._files} is to be read again"
+            ) from None
+
+
+def move(
+    folder: Files, to: Files, files: Iterable[tuple[int, Info]], goes_on: Callable[[], bool] = lambda: True
+) -> int:
     """How many of these files, each with its number, were moved, with their paths; one that was written to since stays.
 
-    Where another file is that was moved before from the same path, the number comes into the name. What fails is done another time.
+    Where another file is that was moved before from the same path, the number comes into the name. What fails is done another time, and so is
+    all that is left once it `goes_on` no more.
     """
-    moved = 0
-    for number, file in files:
+
+    def moved(one: tuple[int, Info]) -> bool:
+        number, file = one
         try:
-            if not _is_as_it_was(folder, file):
-                continue
+            if not goes_on() or not _is_as_it_was(folder, file):
+                return False
             _copy(folder, to, number, file)
-            # What came meanwhile in its place is a file of its own.
-            if _is_as_it_was(folder, file):
-                folder.delete([file.path])
-                moved += 1
+            return _deleted(folder, file)
         except OSError as error:
             _log.warning("%s/%s stays there for now, and is not archived: %s", folder, file.path, error)
-    return moved
+            return False
+
+    with ThreadPoolExecutor(_THREADS_IN_STORES if folder.remote or to.remote else 1) as pool:
+        return sum(pool.map(moved, files))
+
+
+def put_back(folder: Files, files: Iterable[Info]) -> None:
+    """Have those of some files where they were which a run that died had taken aside to delete them: nobody knows what it would have found."""
+    if isinstance(folder, PosixFiles):
+        for file in files:
+            folder.put_back(file.path)
+
+
+def _deleted(folder: Files, file: Info) -> bool:
+    """Whether a file is deleted; what came meanwhile in its place is a file of its own."""
+    if isinstance(folder, PosixFiles):
+        return folder.delete_as(file)
+    # No store that is reached here takes a condition with it: what comes within this moment is lost.
+    if not _is_as_it_was(folder, file):
+        return False
+    folder.delete([file.path])
+    return True
 
 
 def _is_as_it_was(folder: Files, file: Info) -> bool:

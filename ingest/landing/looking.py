@@ -6,6 +6,7 @@ A million files that are known cost a listing and two digests each; nothing of t
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from itertools import islice
 from typing import Any
 
 from distributary.errors import PipelineError
+from distributary.ingest.landing.archiving import put_back
 from distributary.ingest.landing.known import digest, state_of
 from distributary.ingest.landing.numbers import Landed, is_as_registered
 from distributary.ingest.landing.refused import Refused
@@ -31,8 +33,9 @@ _log = logging.getLogger(__name__)
 # Files of a listing that are held against the register together.
 _AT_ONCE = 10_000
 
-# Files that one entry of the register has at most.
-_AN_ENTRY = 10_000
+# Files that one entry of the register has at most; and bytes, where they are known by them: to read these takes long, and who ends meanwhile
+# has done it for nothing.
+_AN_ENTRY, _HASHED_BYTES = 10_000, 4 << 30
 
 _READ_BYTES = 1 << 20
 
@@ -53,12 +56,14 @@ class Looking:
     chosen    what the settings say of them
     register  where they are registered
     now       the time, in seconds since the epoch
+    stop      ends a look, of which as much is registered then as was looked at
     """
 
     folder: Files
     chosen: FilesSource
     register: Register
     now: Callable[[], float] = time.time
+    stop: threading.Event = field(default_factory=threading.Event)
     # Those that are known and old enough to be archived, each with its number, as the newest look found them.
     old: list[tuple[int, Info]] = field(default_factory=list, init=False)
     _changed: Collection[int] = field(default=(), init=False)
@@ -75,16 +80,30 @@ class Looking:
         self.old, self._changed, self.refused.met = [], changed, []
         listed = self.folder.walk(passing=self.refused.pass_by)
         while part := list(islice(listed, _AT_ONCE)):
+            # The next look finds them.
+            put_back(self.folder, part)
             new = self._not_known(list(filter(self._wanted.takes, part)))
-            for at in range(0, len(new), _AN_ENTRY):
-                self._register(
-                    sorted(new[at : at + _AN_ENTRY], key=lambda one: (one.modified, one.path)), read
-                )
+            for some in self._portions(sorted(new, key=lambda one: (one.modified, one.path))):
+                if self.stop.is_set():
+                    return
+                self._register(some, read)
         self.register.bring_together()
         if self.refused.met and not self.register.next_number:
             # What concerns all files is no matter of one of them.
             raise self.refused.met[0]
         self.refused.tell()
+
+    def _portions(self, infos: Sequence[Info]) -> Iterator[Sequence[Info]]:
+        """Files that are registered together, one behind the other."""
+        first, held = 0, 0
+        for place, info in enumerate(infos):
+            size = info.size if self._by == "content" else 0
+            held += size
+            if place > first and (place - first >= _AN_ENTRY or held > _HASHED_BYTES):
+                yield infos[first:place]
+                first, held = place, size
+        if infos:
+            yield infos[first:]
 
     def postpone(self, files: Sequence[Landed]) -> bool:
         """Have files that are being written to wait behind all others; not where another run registers something first."""

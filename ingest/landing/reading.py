@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, TypeAlias
@@ -18,6 +18,7 @@ from distributary.ingest.landing.content import pieces_of
 from distributary.ingest.landing.formats import FORMATS
 from distributary.ingest.landing.numbers import MOST_ROWS, Landed, first_offset, is_as_registered
 from distributary.ingest.landing.written_with import WrittenWith
+from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files, Info
 
 COLUMNS = (
@@ -65,8 +66,7 @@ class Landing:
 def records(spark: SparkSession, landing: Landing, files: Sequence[Landed]) -> DataFrame:
     """The records of these files, which workers read side by side."""
     shares = _shares(files, spark.sparkContext.defaultParallelism)
-    numbers = spark.range(0, len(shares), 1, max(len(shares), 1))
-    return numbers.mapInArrow(_read(landing, shares), COLUMNS)
+    return by_parts(spark, shares, lambda share: _read(landing, share), COLUMNS)
 
 
 def _shares(files: Sequence[Landed], workers: int) -> list[list[Landed]]:
@@ -80,17 +80,10 @@ def _shares(files: Sequence[Landed], workers: int) -> list[list[Landed]]:
     return [sorted(share, key=lambda one: one.number) for share in shares]
 
 
-def _read(
-    landing: Landing, shares: Sequence[Sequence[Landed]]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        schemas = landing.schemas()
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                for file in shares[number]:
-                    yield from rows_of(landing, file, schemas.named)
-
-    return read
+def _read(landing: Landing, files: Sequence[Landed]) -> Iterator[pa.RecordBatch]:
+    schemas = landing.schemas()
+    for file in files:
+        yield from rows_of(landing, file, schemas.named)
 
 
 def rows_of(landing: Landing, file: Landed, named: Named) -> Iterator[pa.RecordBatch]:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.landing import entries
 from distributary.ingest.landing.entries import READERS, SEGMENTS, Segment, entry_path
-from distributary.ingest.landing.known import Known, digest, state_of
+from distributary.ingest.landing.known import Known, Marks, digest, state_of
 from distributary.ingest.landing.numbers import Landed
 from distributary.ingest.storage.contract import Files
 
@@ -31,6 +31,9 @@ _LEARNT_TOGETHER = 250_000
 # A segment takes in the ones before it that are not this much larger: so each file is written again a few times in all.
 _LARGER = 4
 
+# Nor does it become larger than this: what comes together is in memory meanwhile.
+_LARGEST = 1_000_000
+
 
 class Register:
     """The register of one folder that files land in. One process has one of it; several may have the same folder's."""
@@ -38,10 +41,10 @@ class Register:
     def __init__(self, files: Files, place: str) -> None:
         """`files` is where it is kept; `place` is the folder, as people write it. Raises CheckpointMismatch for another folder's."""
         self.files, self.place = files, place
-        self.paths, self.contents = Known(), Known()
+        self.paths, self.contents = Known(), Known(states=False)
         self.next_number = 0
         # The numbers of those whose place another took before they were read.
-        self.replaced: set[int] = set()
+        self.replaced = Marks()
         self.id = self._begun()
         # Of each segment and each entry: the numbers that it gave, from the first to before another.
         self._segments: list[tuple[Segment, range]] = []
@@ -132,9 +135,14 @@ class Register:
         whole, numbers = entries.as_table(files), self._numbers_apart()
         with suppress(OSError):
             kept = list(self._segments)
-            while kept and len(kept[-1][1]) <= _LARGER * len(whole):
-                segment, has = kept.pop()
-                whole = entries.together([self._opened(segment).read(), whole])
+            while kept:
+                segment, has = kept[-1]
+                before = self._opened(segment)
+                # By its rows: those of files that are known by another name have no number.
+                if before.metadata.num_rows > min(_LARGER * len(whole), _LARGEST - len(whole)):
+                    break
+                kept.pop()
+                whole = entries.together([before.read(), whole])
                 first, numbers = min(first, segment.first), range(has.start, numbers.stop)
                 gone.append(segment.path)
             one = Segment(first, last)

@@ -2,7 +2,8 @@
 
 `schemas/00000000000000000001.json` has one, and so on, in the order in which they were met. A record names its schema by a GUID that is made
 of the schema itself: whatever becomes of this folder, no record is ever taken for another schema's. Workers put schemas here as they
-open files, before they hand on any record; the driver finds them when it is asked what a GUID means.
+open files, before they hand on any record; the driver finds them when it is asked what a GUID means. `guids/<guid>` has the number of one
+that is kept, so that a worker that meets it again looks at that one alone, however many there are by then.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from distributary.registry.base import (
     SubjectVersion,
 )
 
-SCHEMAS = "schemas"
+SCHEMAS, _GUIDS = "schemas", "guids"
 
 FORMAT = 1
 
@@ -41,6 +42,8 @@ class WrittenWith:
         self._files, self.subject = files, subject
         self._lock = Lock()
         self._known: dict[Guid, Schema] = {}
+        # Those that are kept, whatever else is.
+        self._named = set[Guid]()
         self._listed = 0
         self._ahead = tuple(ahead)
 
@@ -48,13 +51,24 @@ class WrittenWith:
         """The GUID of a schema of files, which is kept from now on."""
         guid = guid_of(text)
         with self._lock:
-            while guid not in self._known:
-                data = _content(guid, text)
-                if not self._files.put_new(_path(self._listed + 1), data):
-                    self._read_on()
-                else:
-                    self._learn(self._listed + 1, data)
+            if guid not in self._named and not self._is_kept(guid):
+                while guid not in self._known:
+                    data = _content(guid, text)
+                    if not self._files.put_new(_path(self._listed + 1), data):
+                        self._read_on()
+                    else:
+                        self._learn(self._listed + 1, data)
+                self._files.put_new(f"{_GUIDS}/{guid}", str(self._known[guid].id).encode())
+            self._named.add(guid)
             return guid
+
+    def _is_kept(self, guid: Guid) -> bool:
+        """Whether it is said of a schema which number it has, and that is so: a copy that was made meanwhile may have the one without the other."""
+        try:
+            number = int(self._files.read(f"{_GUIDS}/{guid}"))
+            return bool(json.loads(self._files.read(_path(number)))["guid"] == guid)
+        except (FileNotFoundError, ValueError, TypeError, KeyError):
+            return False
 
     def by_ref(self, ref: SchemaRef, subject: str | None = None) -> Schema:
         """The schema with this GUID, whatever the subject. Raises SchemaNotFound."""

@@ -1,7 +1,7 @@
 """A lease in a folder: locks that the system frees when their holder is dead.
 
 `flock` on `python.lock`, and fcntl's lock on `jvm.lock`, which earlier versions had their JVM hold. Nobody but the
-holder ever opens `jvm.lock`: closing any handle on it would free it.
+holder ever opens `jvm.lock`: closing any handle on it would free it. Where a file system has no locks, a sign of life is given there as in a store.
 """
 
 from __future__ import annotations
@@ -12,16 +12,22 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from errno import ENOLCK, ENOSYS, ENOTSUP
 from pathlib import Path
 from typing import final
 
 from distributary.files import make_folder, replace
+from distributary.ingest.lease.heartbeat import Heartbeat
 from distributary.ingest.lease.keeper import HOLDER
+from distributary.ingest.storage.posix import PosixFiles
 
 # How long an earlier version's JVM is waited for whose Python is dead; it takes about a second to notice.
 WAIT_SECONDS = 15.0
 
 _ASK_AGAIN_SECONDS = 0.1
+
+# What flock(2) answers on a file system without locks, as some are that are shared over a network.
+_NO_LOCKS = (ENOLCK, ENOSYS, ENOTSUP)
 
 
 @final
@@ -32,6 +38,7 @@ class FolderLock:
         self._folder, self._wait_seconds = folder, wait_seconds
         self._python = HandleLock(folder / "python.lock", fcntl.flock)
         self._jvm = HandleLock(folder / "jvm.lock", fcntl.lockf)
+        self._sign: Heartbeat | None = None
 
     def look(self) -> None:
         """Nothing: a lock is asked in no time."""
@@ -39,8 +46,14 @@ class FolderLock:
     def acquire(self, holder: bytes) -> bool:
         """Whether they are held now, with who holds them for others to read."""
         make_folder(self._folder)
-        if not self._python.acquire():
-            return False
+        try:
+            if not self._python.acquire():
+                return False
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            self._sign = Heartbeat(PosixFiles(self._folder))
+            return self._sign.acquire(holder)
         try:
             # Python's lock was free, so its holder is dead or never was; what is left is a JVM about to notice.
             if held := self._wait_for_jvm():
@@ -58,6 +71,9 @@ class FolderLock:
 
     def release(self) -> None:
         """Let go."""
+        if self._sign is not None:
+            self._sign.release()
+            return
         # Before the locks: afterwards it would be the next holder's file.
         with suppress(OSError):
             self._holder.unlink()
@@ -95,10 +111,14 @@ class HandleLock:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             self._lock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError):  # fcntl's lock may answer EACCES for "held"
+        except OSError as error:
             os.close(handle)
             self._handle = None
-            return False
+            if isinstance(
+                error, (BlockingIOError, PermissionError)
+            ):  # fcntl's lock may answer EACCES for "held"
+                return False
+            raise
         self._handle = handle
         # Taken on a file that was removed meanwhile, it would keep nobody out.
         if not self.is_held():

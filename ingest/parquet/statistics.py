@@ -87,6 +87,13 @@ class Indexed:
             if found == wanted
         )
 
+    def has_more_than_first(self, columns: pa.Schema) -> bool:
+        """Whether any of a table's columns does that is not among the first."""
+        numbered = enumerate(_columns(columns))
+        return self.first is not None and any(
+            number >= self.first and source in self.always for number, (_, source, _) in numbered
+        )
+
 
 EACH_COLUMN = Indexed()
 

@@ -15,6 +15,7 @@ from distributary.ingest.columns.safe_names import RESOLVED_TABLE
 from distributary.ingest.quarantine.chosen import Chosen, named_schema
 from distributary.ingest.quarantine.resolved import IDENTITY, RESOLVED_SCHEMA
 from distributary.ingest.quarantine.rows import identities, of_quarantine, rows_of
+from distributary.ingest.quarantine.whose import whose_are
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
@@ -91,7 +92,7 @@ def contents(settings: Settings, chosen: Chosen | None = None) -> Contents:
     """What a pipeline has in quarantine; runs may go on meanwhile. Raises PipelineError where that cannot be read."""
     root = open_files(settings.sink.root, settings.storage)
     found: dict[tuple[Any, ...], Group] = {}
-    for rows in of_quarantine(root, settings.name):
+    for rows in of_quarantine(root, whose_are(settings, root)):
         for group in _groups(rows.filter((chosen or Chosen()).of(rows))):
             key = (group.reason, group.schema, group.topic)
             found[key] = found[key].and_(group) if key in found else group
@@ -157,7 +158,7 @@ def records(settings: Settings, chosen: Chosen, most: int = 1, *, payload: bool 
     root = open_files(settings.sink.root, settings.storage)
     order = [(name, "ascending") for name in IDENTITY[2:]]
     total, first = 0, None
-    for rows in of_quarantine(root, settings.name, [*_SHOWN, *_BYTES]):
+    for rows in of_quarantine(root, whose_are(settings, root), [*_SHOWN, *_BYTES]):
         mine = rows.filter(chosen.of(rows))
         total += mine.num_rows
         known = mine if first is None else pa.concat_tables([first, mine])

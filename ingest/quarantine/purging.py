@@ -17,6 +17,7 @@ from deltalake.exceptions import DeltaError
 
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.file_anew import Mask
 from distributary.ingest.erasure.quarantined import TOLD
 from distributary.ingest.erasure.record import PURGED, Gone, keep
@@ -24,7 +25,8 @@ from distributary.ingest.erasure.rewriting import Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.quarantine.chosen import LOOKED_AT, Chosen
 from distributary.ingest.quarantine.resolved import IDENTITY
-from distributary.ingest.quarantine.rows import identities, resolved_identities
+from distributary.ingest.quarantine.rows import identities, is_of, resolved_identities
+from distributary.ingest.quarantine.whose import whose_are
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
@@ -90,11 +92,8 @@ def purge(settings: Settings, wish: Wish) -> Purged:
     none = Purged(settings.name, wish.dry_run)
     if not has_log(place):
         return none
-    mine = _Mine(
-        settings.name,
-        _aged(wish),
-        None if wish.open_too else resolved_identities(root, settings.name),
-    )
+    whose = whose_are(settings, root)
+    mine = _Mine(whose, _aged(wish), None if wish.open_too else resolved_identities(root, whose))
     now, this = datetime.now(timezone.utc), uuid.uuid4().hex
     name = f"{now.strftime('%Y%m%dT%H%M%SZ')}-{this}"
 
@@ -127,7 +126,7 @@ def _aged(wish: Wish) -> Chosen:
 class _Mine:
     """Which rows go: a pipeline's that are chosen, and stand in `resolved`, where that is asked."""
 
-    pipeline: str
+    whose: Whose
     chosen: Chosen
     resolved: pa.Array | None
 
@@ -137,8 +136,7 @@ class _Mine:
 
     def _met(self, batch: pa.RecordBatch) -> Mask:
         rows = _whole(batch)
-        # Versions before did not say whose they are.
-        found = pc.and_(pc.fill_null(pc.equal(rows["pipeline"], self.pipeline), True), self.chosen.of(rows))
+        found = pc.and_(is_of(rows, self.whose), self.chosen.of(rows))
         if self.resolved is not None:
             found = pc.and_(found, pc.is_in(identities(rows), self.resolved))
         return np.asarray(found, dtype=bool)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +13,7 @@ from deltalake.exceptions import DeltaError
 
 from distributary.errors import PipelineError
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, RESOLVED_TABLE
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.merge.found import partition_of
@@ -26,10 +27,14 @@ from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of
 from distributary.values import without_logins
 
+Wanted: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
-def rows_of(
-    place: Files, columns: pa.Schema, wanted: Callable[[Mapping[str, Any]], bool] = lambda told: True
-) -> Iterator[pa.Table]:
+
+def _all(told: Mapping[str, Any]) -> bool:
+    return True
+
+
+def rows_of(place: Files, columns: pa.Schema, wanted: Wanted = _all) -> Iterator[pa.Table]:
     """A table's rows with these columns, null where it lacks one; none where there is no table.
 
     wanted  which files may have any that are asked for, by what the log tells of a file's values
@@ -69,27 +74,39 @@ def identities(rows: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(*(rows[name].cast(pa.string()) for name in IDENTITY), "/")
 
 
-def of_quarantine(root: Files, pipeline: str, more: Sequence[str] = ()) -> Iterator[pa.Table]:
+def of_quarantine(
+    root: Files, whose: Whose, more: Sequence[str] = (), wanted: Wanted = _all
+) -> Iterator[pa.Table]:
     """A pipeline's rows in quarantine, with the columns by which they are chosen, those of `IDENTITY`, more of its own, and `resolved`.
+
+    wanted  which files may have any that are asked for, here and of what tells what became of them
 
     Raises PipelineError where the quarantine cannot be read.
     """
-    resolved = resolved_identities(root, pipeline)
+    resolved = resolved_identities(root, whose, wanted)
     names = dict.fromkeys([*IDENTITY, *LOOKED_AT, "pipeline", *more])
     columns = pa.schema([QUARANTINE_SCHEMA.field(name) for name in names])
-    for rows in rows_of(root.below(QUARANTINE_TABLE), columns):
-        mine = of_pipeline(rows, pipeline)
+    for rows in rows_of(root.below(QUARANTINE_TABLE), columns, wanted):
+        mine = rows.filter(is_of(rows, whose))
         yield mine.append_column("resolved", pc.is_in(identities(mine), resolved))
 
 
-def of_pipeline(rows: pa.Table, pipeline: str) -> pa.Table:
-    """Those that are a pipeline's: of versions before that nobody says so of is taken for everybody's."""
-    return rows.filter(pc.fill_null(pc.equal(rows["pipeline"], pipeline), True))
+def is_of(rows: pa.Table, whose: Whose) -> pa.ChunkedArray:
+    """Which rows are a pipeline's, whatever it was called when they came: of versions before that nobody says so of is taken for everybody's."""
+    name, generation = rows["pipeline"], rows["generation"]
+    named = pc.or_(pc.is_null(name), pc.is_in(name, _texts(whose.names)))
+    theirs = pc.is_in(generation, _texts(whose.others))
+    return pc.or_(pc.is_in(generation, _texts(whose.mine)), pc.and_not(named, theirs))
 
 
-def resolved_identities(root: Files, pipeline: str) -> pa.Array:
-    """Which of a pipeline's records in quarantine were brought back, or need not be. Raises PipelineError where that cannot be read."""
+def _texts(some: Collection[str]) -> pa.Array:
+    return pa.array(sorted(some), pa.string())
+
+
+def resolved_identities(root: Files, whose: Whose, wanted: Wanted = _all) -> pa.Array:
+    """Which of a pipeline's records in quarantine were brought back, or need not be; `wanted` says as of `of_quarantine` which files tell it. Raises PipelineError where that cannot be read."""
     columns = pa.schema([*(QUARANTINE_SCHEMA.field(name) for name in IDENTITY), ("pipeline", pa.string())])
-    found = [identities(of_pipeline(rows, pipeline)) for rows in rows_of(root.below(RESOLVED_TABLE), columns)]
+    every = rows_of(root.below(RESOLVED_TABLE), columns, wanted)
+    found = [identities(rows.filter(is_of(rows, whose))) for rows in every]
     chunks = [chunk for one in found for chunk in one.chunks]
     return pa.chunked_array(chunks, pa.string()).combine_chunks() if chunks else pa.array([], pa.string())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.checkpoint.generation import read_generation
+from distributary.ingest.checkpoint.generation import known_id, read_generation
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.commit_log.entries import Standing
 from distributary.ingest.commit_log.owners import Records
@@ -38,19 +39,19 @@ def lacking(settings: Settings, chosen: Chosen | None = None, *, replace: bool =
     require_bronze(settings)
     settings, chosen = as_last_read(settings), chosen or Chosen()
     root = open_files(settings.sink.root, settings.storage)
-    log = Checkpoint(open_files(settings.checkpoint, settings.storage)).log
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    log = checkpoint.log
     so_far = log.state().so_far or Standing()
     newest = None if so_far.last is None else log.newest_batch(so_far.last)
     end = until(so_far, newest, _reached(settings, root), alive=True)
     if replace:
         require_no_keys(settings.rule_book(), chosen.entities, settings.name)
-    tables = Tables(root, _tables_of(root, settings.name), settings.sink.columns)
+    mine, whose = Records(root).of_pipeline(settings.name, known_id(checkpoint))
+    tables = Tables(root, _of_entities(root, mine), settings.sink.columns)
     raw = RawRecords.of(root, settings.rule_book().kept.folders)
     found = Replayed(settings.name)
     for offsets in portions(raw, chosen, end, settings.limits.batch_rows):
-        todo = to_do(
-            raw, tables, settings.name, Portion(offsets, chosen, replaces="keep" if replace else None)
-        )
+        todo = to_do(raw, tables, whose, Portion(offsets, chosen, replaces="keep" if replace else None))
         if replace and not chosen.entities:
             states = {
                 folder: state_of(opened(root.below(folder)), root.below(folder)) for folder in todo.rows
@@ -68,9 +69,8 @@ def _reached(settings: Settings, root: Files) -> int | None:
     return newest_batch(root.below(BATCHES_TABLE), generation.app_id("batches"))
 
 
-def _tables_of(root: Files, pipeline: str) -> list[str]:
-    """A pipeline's tables of entities."""
-    mine = (table for table, owner in Records(root).all().items() if owner.pipeline == pipeline)
+def _of_entities(root: Files, mine: Sequence[str]) -> list[str]:
+    """Those of some tables that are of entities."""
     return [
         table
         for table in mine

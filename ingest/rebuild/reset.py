@@ -19,7 +19,6 @@ from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.lineage.of_commands import told_of
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Progress, Silent
-from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.rows import rows_of
 from distributary.ingest.rebuild import resets
 from distributary.ingest.rebuild.emptying import empty
@@ -28,6 +27,7 @@ from distributary.ingest.rebuild.silver import Rebuilding, Replayed, opened
 from distributary.ingest.replay.leaving import why_not
 from distributary.ingest.replay.outcomes import tell_emptied
 from distributary.ingest.replay.places import Partition, Places, split
+from distributary.ingest.replay.portions import Portion
 from distributary.ingest.replay.raw_records import PLACE, RawRecords
 from distributary.ingest.replay.staging import Tables
 from distributary.ingest.replay.to_do import require_one_record_each
@@ -40,6 +40,7 @@ from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.tables.transaction import app_of_resets, is_committed
 from distributary.registry.base import SchemaRegistry
+from distributary.values import without_logins
 
 Layer: TypeAlias = Literal["silver", "bronze"]
 
@@ -123,7 +124,7 @@ class _Resetting:
             self._require_still_kept(begun)
         one = begun or self._begun()
         emptied = self._emptied(one, lambda folder: self._tell(folder, one.number))
-        replayed = Rebuilding(self.work, self.watch).done(Chosen(), rebuilt=True)
+        replayed = Rebuilding(self.work, self.watch).done(Portion({}, rebuilt=True, untold=one.untold))
         one.end(run.checkpoint.files, {"replayed": replayed.as_dict()})
         return Was(run.pipeline, "silver", begun is not None, emptied, replayed)
 
@@ -190,7 +191,7 @@ class _Resetting:
                 folder: why_not(state_of(handle.opened(place), place)) for folder, place in places.items()
             }
         except DeltaError as error:
-            raise PipelineError(f"nothing was emptied: {error}") from error
+            raise PipelineError(f"nothing was emptied: {without_logins(str(error))}") from error
         if wrong := [f"table {folder}: {why}" for folder, why in found.items() if why]:
             raise PipelineError(
                 f"nothing was emptied: {'; '.join(wrong)}. Put that right, and say this again"

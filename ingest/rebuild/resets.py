@@ -37,6 +37,11 @@ class Reset:
         app = app_of_resets(generation)
         return Transaction(f"{app}/{self.id}", 0) if self.number is None else Transaction(app, self.number)
 
+    @property
+    def untold(self) -> bool:
+        """Whether nobody may have been told of which records tables were emptied: an earlier version kept it of what its replays let go instead."""
+        return self.number is None
+
     def begin(self, checkpoint: Files, at: str) -> None:
         """Write down what it is of, and forget those that are done. Raises OSError."""
         _forget_done(checkpoint)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -13,10 +14,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from distributary.errors import CheckpointMismatch, ConfigError, LeaseHeld
+from distributary.errors import CheckpointMismatch, ConfigError, LeaseHeld, PipelineError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.checkpoint.manifests import manifest_of
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.commit_log.followed import Followed
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.lease.holding import looked_for
 from distributary.ingest.lease.replaying import alone
@@ -150,8 +153,9 @@ def replay(  # noqa: PLR0913 - what a run is given, which records, and what beco
             known = () if work.last is None else work.last.entities
             require_no_keys(run.rules.workers.tables, chosen.entities or known, run.pipeline)
         # One that a crash ended has emptied tables, whose records come again in their first order.
-        resets_on = not alive and resets.unfinished(work.pipeline.run.checkpoint.files) is not None
-        done = Rebuilding(work, watch, alive).done(chosen, rebuilt=resets_on, replaces=replaces)
+        begun = None if alive else resets.unfinished(work.pipeline.run.checkpoint.files)
+        portion = Portion({}, chosen, begun is not None, replaces, begun is not None and begun.untold)
+        done = Rebuilding(work, watch, alive).done(portion)
         heard.rows = done.tables
         return done
 
@@ -189,6 +193,7 @@ def opened(
             alive, let = True, require_appended
         if not alive:
             _require_newest(pipeline)
+        _require_whole(pipeline)
         attempts = pipeline.attempts(watch, stop)
         turns = Turns(checkpoint.files)
         native = stack.enter_context(closing(NativeCommits()))
@@ -209,6 +214,25 @@ def _require_newest(pipeline: Pipeline) -> None:
             f"the tables in {run.root} have batch {reached}, and the log in {run.checkpoint} knows {known}: the checkpoint was put back from an "
             "older copy, and what it knows nothing of could not be made again. Nothing was changed. Restore the newest one into an empty folder, "
             "not over this one; or run the pipeline with a new checkpoint and `start: from_tables`, and say this again with that"
+        )
+
+
+def _require_whole(pipeline: Pipeline) -> None:
+    """Raises PipelineError where a table lacks the newest batch: the next start puts that there again, beside what would be made of it here."""
+    run, finisher = pipeline.run, pipeline.finisher
+    reached = finisher.reached(run.generation)
+    # Behind that: for one that a run has parked since it waits.
+    run.log.look()
+    batch, _ = run.log.last()
+    if batch is None or batch.number != reached:
+        return
+    manifest, waits = manifest_of(batch, run.checkpoint.log), run.log.so_far.waiting(batch.number)
+    folders = {folder for table in manifest.tables if table.folder not in waits for folder in table.parts}
+    newest = finisher.newest(run.generation, sorted(folders - {BATCHES_TABLE}))
+    if lacking := finisher.given(run.checkpoint.log).lacks(manifest, newest):
+        raise PipelineError(
+            f"{', '.join(lacking)} in {run.root} lacks batch {reached}, as if put back from an older copy, and the next start of the pipeline puts that "
+            "there again: what was made again of it would be there twice. Nothing was changed. Run the pipeline once (anew, if it runs), and say this again"
         )
 
 
@@ -237,6 +261,15 @@ def as_last_read(settings: Settings) -> Settings:
     return settings.of_topics(sorted(topics)) if topics else settings
 
 
+def end_of(log: Followed, reached: Callable[[], int | None], *, alive: bool) -> Until:
+    """Before which offsets all batches are in all tables that are not parked as the log then says; `reached` asks the ledger for its newest batch."""
+    whole = reached()
+    # Behind that: of a table that a run has parked since, files of a batch wait which the ledger has.
+    log.look()
+    batch, _ = log.last()
+    return until(log.so_far, batch, whole, alive=alive)
+
+
 @dataclass(frozen=True, slots=True)
 class Rebuilding:
     """One call's replays from bronze."""
@@ -245,25 +278,23 @@ class Rebuilding:
     watch: Progress
     alive: bool = False
 
-    def done(self, chosen: Chosen, *, rebuilt: bool, replaces: OnRefused | None = None) -> Replayed:
-        """Those that were begun before, and portions of all that is chosen."""
+    def done(self, whole: Portion) -> Replayed:
+        """Those that were begun before, and portions of all that is chosen, which are as the whole is but for their offsets."""
         run = self.work.pipeline.run
         self.work.finish_begun()
         found = Replayed(run.pipeline)
         raw = self.work.raw()
         most = self.work.pipeline.settings.limits.batch_rows
-        for number, offsets in enumerate(portions(raw, chosen, self._end(), most)):
+        for number, offsets in enumerate(portions(raw, whole.chosen, self._end(), most)):
             began = monotonic()
-            one = self._portion(Portion(offsets, chosen, rebuilt, replaces))
+            one = self._portion(dataclasses.replace(whole, offsets=offsets))
             found = found.and_(one)
             self.watch.batch_done(number, one.records, len(one.became.tables), monotonic() - began, None)
         return found
 
     def _end(self) -> Until:
-        run = self.work.pipeline.run
-        batch, _ = run.log.last()
-        reached = self.work.pipeline.finisher.reached(run.generation)
-        return until(run.log.so_far, batch, reached, alive=self.alive)
+        run, finisher = self.work.pipeline.run, self.work.pipeline.finisher
+        return end_of(run.log, lambda: finisher.reached(run.generation), alive=self.alive)
 
     def _portion(self, portion: Portion) -> Replay:
         run = self.work.pipeline.run

@@ -46,9 +46,10 @@ class ReadLog(Followed):
     def __init__(self, log: CommitLog) -> None:
         """Raises PipelineError where there is no log yet."""
         self._log = log
-        self._look()
+        self.look()
 
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Learn how far it has come by now. Raises PipelineError where there is no log."""
         state = self._log.state()
         if state.so_far is None:
             raise PipelineError(f"{self._log.url} has no entry yet: the run has only begun; say it again")
@@ -71,7 +72,7 @@ class ReadLog(Followed):
             if found is not None:
                 return found, ()
             # Gone, as there is a newer one.
-            self._look()
+            self.look()
         return None, ()
 
     def confirm(self) -> None:

@@ -25,10 +25,14 @@ from distributary.ingest.lineage.of_commands import told_of
 from distributary.ingest.pipeline import Pipeline, open_pipeline
 from distributary.ingest.progress import Progress, Silent
 from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.quarantine.whose import whose_are
 from distributary.ingest.replay.beside import open_beside, require_appended
 from distributary.ingest.replay.deciding import Became
 from distributary.ingest.replay.headers import named_by
 from distributary.ingest.replay.kept import Kept, Turns, kept_as, unfinished
+from distributary.ingest.replay.places import split
+from distributary.ingest.replay.portions import even_ranges
+from distributary.ingest.replay.raw_records import PLACE
 from distributary.ingest.replay.staging import Asked, open_rows, stage, why_none
 from distributary.ingest.replay.work import Replay, Work
 from distributary.ingest.run import schemas_of
@@ -44,7 +48,7 @@ from distributary.registry.base import SchemaRegistry
 class BroughtBack:
     """What was replayed of a pipeline's quarantine.
 
-    replays  those that were done: one that an earlier call had begun, and the one that was asked for, if there was anything left for it
+    replays  those that were done: one that an earlier call had begun, and those of what was asked for, one for about as many records as a batch has
     """
 
     pipeline: str
@@ -89,7 +93,7 @@ def bring_back(
     root = open_files(settings.sink.root, settings.storage)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     book = settings.rule_book()
-    asked = Asked(settings.name, chosen, named=named_by(settings.route, book.beside))
+    asked = Asked(whose_are(settings, root), chosen, named=named_by(settings.route, book.beside))
     if not unfinished(checkpoint.files, root) and not any(one.num_rows for one in open_rows(root, asked)):
         return BroughtBack(settings.name)
     if why := why_none(asked.named, book):
@@ -140,14 +144,18 @@ class _Bringing:
     work: Work
 
     def done(self, asked: Asked) -> BroughtBack:
-        """Those that were begun before, and one of all that is asked for and was not tried by them."""
+        """Those that were begun before, and those of all that is asked for and was not tried by them, in parts."""
         run = self.work.pipeline.run
         found, tried = self.work.finish_begun()
         # Only after this are records read again that were read before.
         ends = run.log.so_far.ends if run.generation.start.mode == "again" else {}
         asked = replace(asked, but=pa.concat_arrays([asked.but, *tried]), ends=ends)
-        if any(one.num_rows for one in open_rows(run.root, asked)):
-            found.append(self.work.finished(*self._begun(asked), resumed=False))
+        # So many at once as a batch has, whatever waits there: all of a replay's coordinates are in the driver's memory.
+        places = (split(*(rows[name] for name in PLACE)) for rows in open_rows(run.root, asked))
+        for within in even_ranges(places, self.work.pipeline.settings.limits.batch_rows):
+            part = replace(asked, within=within)
+            if any(one.num_rows for one in open_rows(run.root, part)):
+                found.append(self.work.finished(*self._begun(part), resumed=False))
         return BroughtBack(run.pipeline, tuple(found))
 
     def _begun(self, asked: Asked) -> tuple[Kept, Mapping[str, Any]]:

@@ -44,6 +44,7 @@ from distributary.ingest.tables.log import (
 )
 from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.tables.transaction import TableCommit
+from distributary.values import without_logins
 
 REPLAY = "distributary.replay"
 """In a commit: the replay that it is a part of. It says nothing of a generation, as no reading of topics goes on with it."""
@@ -127,7 +128,7 @@ class Exchange:
         except TableNotFoundError:
             raise self.commit.impossible("there is no Delta table any more") from None
         except DeltaError as error:
-            raise PipelineError(f"table {place} cannot be opened: {error}") from error
+            raise PipelineError(f"table {place} cannot be opened: {without_logins(str(error))}") from error
 
     def _require_fit(self, state: TableState) -> None:
         if why := why_not(state):

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,10 @@ class Kept:
     def manifest(self) -> Mapping[str, Any] | None:
         """What was decided; None where nothing is yet."""
         return self._read(_MANIFEST)
+
+    def has(self, names: Iterable[str]) -> bool:
+        """Whether all of these files are among its records."""
+        return set(names) <= set(self.records.names())
 
     def is_done(self) -> bool:
         """Whether there is nothing left to do."""

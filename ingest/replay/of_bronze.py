@@ -16,6 +16,7 @@ from distributary.ingest.batch.passes import Settled, Workers, discard
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.record import Part, all_gone
 from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.parquet.data_file import DataFile, file_name
@@ -54,6 +55,7 @@ class OfBronze(Deciding):
 
     portion: Portion
     todo: ToDo
+    whose: Whose
 
     def decided(self) -> tuple[Decided, Outcome]:
         """Nothing of it is visible yet. Raises PipelineErrors for what stands in its way."""
@@ -93,7 +95,8 @@ class OfBronze(Deciding):
         beside = joined(places for folder, places in todo.rows.items() if folder not in mine)
         dropped = without(todo.wanted, joined([placed, refused, others, beside]))
         # Of one that had no row nothing is missing for that: nobody is told that it may be.
-        outcome = Outcome(added, merged, own, within(dropped, joined(todo.rows.values())))
+        had = dropped if self.portion.untold else within(dropped, joined(todo.rows.values()))
+        outcome = Outcome(added, merged, own, had)
         # Before any table is made what the records need: what says no leaves nothing behind.
         leaving = self._leaving(events, joined([placed, own, dropped]))
         manifest = self._manifest(self._decision(settled, before, self.portion.offsets))
@@ -218,7 +221,7 @@ class OfBronze(Deciding):
         if not refused:
             return {}
         run = self.attempts.run
-        gone = deleted_open(run.root, run.pipeline, refused)
+        gone = deleted_open(run.root, self.whose, refused)
         return within(refused, joined([self.todo.waiting.places, gone]))
 
     def _kept_in_quarantine(self, files: Sequence[WrittenFile], own: Places) -> list[TableFiles]:
@@ -279,14 +282,14 @@ def _counted(some: Mapping[str, Places]) -> dict[str, int]:
     return {name: number for name, places in some.items() if (number := count(places))}
 
 
-def deleted_open(root: Files, pipeline: str, some: Places) -> Places:
+def deleted_open(root: Files, whose: Whose, some: Places) -> Places:
     """Those of some that were deleted from a pipeline's quarantine, or erased there, while they waited in it."""
-    done = resolved_identities(root, pipeline)
+    done = resolved_identities(root, whose)
     # Behind that, as upkeep keeps it before it lets go what tells of them.
-    before = joined({partition: offsets} for partition, offsets in let_go(root, pipeline))
+    before = joined({partition: offsets} for partition, offsets in let_go(root, whose.names))
     gone = [
         without_resolved(part, within({part[2:]: offsets}, some), done)
-        for table, one in all_gone(root, pipeline)
+        for table, one in all_gone(root, whose.names)
         if table == QUARANTINE_TABLE
         for part, offsets in one.parts.items()
     ]

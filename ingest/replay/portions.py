@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -38,12 +38,14 @@ class Portion:
     chosen    which of those
     rebuilt   whether tables were emptied before, so that all of their records come in the order in which they came at first
     replaces  whether rows that are there make room for what comes, and then what becomes of those of which nothing comes; None: they all stay
+    untold    whether an earlier version may have emptied them, which told nobody of which records
     """
 
     offsets: Offsets
     chosen: Chosen = field(default_factory=Chosen)
     rebuilt: bool = False
     replaces: OnRefused | None = None
+    untold: bool = False
 
     def as_dict(self) -> dict[str, Any]:
         """The same as JSON values."""
@@ -52,6 +54,7 @@ class Portion:
             "chosen": self.chosen.as_dict(),
             "rebuilt": self.rebuilt,
             **({} if self.replaces is None else {"replaces": self.replaces}),
+            **({"untold": True} if self.untold else {}),
         }
 
     @classmethod
@@ -62,6 +65,7 @@ class Portion:
             Chosen.from_dict(value["chosen"]),
             value["rebuilt"],
             value.get("replaces"),
+            value.get("untold", False),
         )
 
 
@@ -117,6 +121,19 @@ def portions(raw: RawRecords, chosen: Chosen, end: Until, most: int) -> Iterator
         raw.learned.add(file, spans)
         for partition in spans.keys() & counted.keys():
             counted[partition].ends.append(spans[partition][1] + 1)
+    yield from _ranges(counted, end, most, block)
+
+
+def even_ranges(every: Iterable[Places], most: int) -> Iterator[Offsets]:
+    """Ranges of offsets that together have all of these places, each about as many as `most`."""
+    block = max(1, min(_BLOCK, most // 4))
+    counted: dict[Partition, _Counted] = {}
+    for places in every:
+        _count(places, Until(), block, counted)
+    yield from _ranges(counted, Until(), most, block)
+
+
+def _ranges(counted: Mapping[Partition, _Counted], end: Until, most: int, block: int) -> Iterator[Offsets]:
     total = sum(sum(one.blocks.values()) for one in counted.values())
     shares = [min(1.0, part * most / total) for part in range(1, -(-total // most) + 1)]
     cut = {partition: _cut(one, shares, block) for partition, one in counted.items()}
@@ -160,7 +177,7 @@ def _cut(counted: _Counted, shares: Sequence[float], block: int) -> list[tuple[i
     ends = (numbers[last] + 1) * block
     about = ends - (sums[last] - wanted) / counts[last] * block
     most = np.diff(about, prepend=numbers[0] * block) / 4
-    ends = _where_files_end(ends, about, most, counted.ends)
+    ends = _where_files_end(ends, about, most, counted.ends) if counted.ends else ends
     firsts = np.concatenate([[numbers[0] * block], ends[:-1]])
     return list(zip(firsts.tolist(), ends.tolist(), strict=True))
 

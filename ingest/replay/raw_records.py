@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import starmap
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,6 +27,7 @@ from distributary.ingest.merge.found import partition_of
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.replay.places import Partition, Span
+from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import has_log
@@ -83,6 +85,18 @@ def may_have(told: Mapping[str, Any], names: Sequence[str], offsets: Offsets) ->
         for topic, ranges in offsets.items()
         for number, (first, end) in ranges.items()
     )
+
+
+def lie_in(rows: pa.Table, offsets: Offsets) -> pa.Array:
+    """Which of some rows are of a record of a range."""
+    found = pa.repeat(pa.scalar(False), rows.num_rows)
+    topics, numbers, places = (rows[name] for name in PLACE)
+    for topic, ranges in offsets.items():
+        of_topic = pc.equal(topics, topic)
+        for number, (first, end) in ranges.items():
+            here = pc.and_(pc.greater_equal(places, first), pc.less(places, end))
+            found = pc.or_(found, pc.and_(pc.and_(of_topic, pc.equal(numbers, number)), here))
+    return pc.fill_null(found, False)
 
 
 def _meets(known: tuple[Any, Any], first: Any, last: Any) -> bool:
@@ -150,8 +164,11 @@ class RawRecords:
     def frame(self, spark: SparkSession, offsets: Offsets, chosen: Chosen, *, once: bool) -> DataFrame:
         """The records of a range, and of the time that is chosen, as Spark's Kafka source gives them; `once` leaves out those that are kept several times."""
         if self.files[0].place.remote:
-            numbers = spark.range(0, len(self.files), 1, len(self.files))
-            found = numbers.mapInArrow(_reading(self.files), spark_schema(_ROWS))
+            places = {one.place.url: one.place for one in self.files}
+            told = [(one.place.url, one.name, one.add["size"]) for one in self.files]
+            found = by_parts(
+                spark, told, lambda one: _read(places[one[0]], one[1], one[2]), spark_schema(_ROWS)
+            )
         else:
             paths = [f"{pattern_of(one.place.url)}/{pattern_of(one.name)}" for one in self.files]
             found = reader(spark).schema(spark_schema(_ROWS)).parquet(*paths)
@@ -193,21 +210,11 @@ def _lies_between(number: int, offsets: tuple[int, int]) -> str:
     return f"(kafka_partition = {number} and kafka_offset >= {first} and kafka_offset < {end})"
 
 
-def _reading(files: Sequence[RawFile]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    told = [(one.place, one.name, one.add["size"]) for one in files]
-
-    def read(numbers: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                place, name, size = told[number]
-                file = pq.ParquetFile(place.reader(name, size), pre_buffer=True)
-                bytes_each = sum(
-                    file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)
-                ) // max(1, file.metadata.num_rows)
-                rows = min(_MOST_ROWS, max(1, _BYTES // max(1, bytes_each)))
-                for part in file.iter_batches(rows, columns=list(_ROWS.names)):
-                    yield pa.RecordBatch.from_arrays(
-                        [part[one.name].cast(one.type) for one in _ROWS], schema=_ROWS
-                    )
-
-    return read
+def _read(place: Files, name: str, size: int) -> Iterator[pa.RecordBatch]:
+    file = pq.ParquetFile(place.reader(name, size), pre_buffer=True)
+    bytes_each = sum(
+        file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)
+    ) // max(1, file.metadata.num_rows)
+    rows = min(_MOST_ROWS, max(1, _BYTES // max(1, bytes_each)))
+    for part in file.iter_batches(rows, columns=list(_ROWS.names)):
+        yield pa.RecordBatch.from_arrays([part[one.name].cast(one.type) for one in _ROWS], schema=_ROWS)

@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.commit_log.owners import Whose
+from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.kafka.records import RAW, RAW_SCHEMA
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.resolved import IDENTITY
 from distributary.ingest.quarantine.rows import identities, of_quarantine, rows_of
 from distributary.ingest.replay.headers import KEPT, Named, are_kept
+from distributary.ingest.replay.raw_records import lie_in, may_have
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.storage.contract import Files
@@ -75,18 +77,30 @@ class Staged:
 class Asked:
     """Of which records a replay is to be.
 
-    pipeline  whose
-    chosen    which
-    but       those that were tried just now, as `identities` tells them
-    named     the record headers that are wanted of them
-    ends      where the reading of each partition stands: what is behind that comes to its table by itself
+    whose   a pipeline's
+    chosen  which
+    but     those that were tried just now, as `identities` tells them
+    named   the record headers that are wanted of them
+    within  between which offsets they stand; None: between any
+    ends    where the reading of each partition stands: what is behind that comes to its table by itself
     """
 
-    pipeline: str
+    whose: Whose
     chosen: Chosen
     but: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
     ends: Positions = field(default_factory=dict)
     named: Named = field(default_factory=Named)
+    within: Offsets | None = None
+
+    def may_be_in(self, told: Mapping[str, Any]) -> bool:
+        """Whether a file may have any of them, by what its table's log tells of its values."""
+        return self.within is None or may_have(told, _PLACE, self.within)
+
+    def of(self, rows: pa.Table) -> pa.Table:
+        """Those of some rows of quarantine that are meant."""
+        mine = rows if self.within is None else rows.filter(lie_in(rows, self.within))
+        mine = mine.filter(pc.and_(self.chosen.of(mine), pc.invert(mine["resolved"])))
+        return mine.filter(pc.invert(pc.is_in(identities(mine), self.but)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +114,7 @@ class Tables:
 
 def open_rows(root: Files, asked: Asked, more: Sequence[str] = ()) -> Iterator[pa.Table]:
     """The rows of quarantine that are asked for and were not brought back, with more columns of its own."""
-    for rows in of_quarantine(root, asked.pipeline, more):
-        wanted = pc.and_(asked.chosen.of(rows), pc.invert(rows["resolved"]))
-        mine = rows.filter(wanted)
-        yield mine.filter(pc.invert(pc.is_in(identities(mine), asked.but)))
+    yield from map(asked.of, of_quarantine(root, asked.whose, more, asked.may_be_in))
 
 
 def why_none(named: Named, book: RuleBook) -> str:

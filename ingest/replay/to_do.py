@@ -14,12 +14,13 @@ from pyroaring import BitMap64
 
 from distributary.errors import PipelineError
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.record import NO_TIME
 from distributary.ingest.kafka.offsets import Offsets, Stretches
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.quarantine.chosen import LOOKED_AT, Chosen
 from distributary.ingest.quarantine.resolved import IDENTITY
-from distributary.ingest.quarantine.rows import identities, of_pipeline, resolved_identities, rows_of
+from distributary.ingest.quarantine.rows import identities, is_of, resolved_identities, rows_of
 from distributary.ingest.replay.leaving import require_records_of_rows
 from distributary.ingest.replay.places import (
     Numbers,
@@ -36,7 +37,7 @@ from distributary.ingest.replay.places import (
     without,
 )
 from distributary.ingest.replay.portions import Portion, Until, portions
-from distributary.ingest.replay.raw_records import PLACE, PLACE_AND_TIME, RawRecords, may_have
+from distributary.ingest.replay.raw_records import PLACE, PLACE_AND_TIME, RawRecords, lie_in, may_have
 from distributary.ingest.replay.staging import ROWS_SCHEMA, Tables
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
@@ -94,10 +95,10 @@ class ToDo:
         return self.there + count(within(self.wanted, joined(self.rows.values())))
 
 
-def to_do(raw: RawRecords, tables: Tables, pipeline: str, portion: Portion) -> ToDo:
+def to_do(raw: RawRecords, tables: Tables, whose: Whose, portion: Portion) -> ToDo:
     """Raises PipelineError where a table cannot be read, or bronze has two records of one place in Kafka."""
     mine = raw.within(portion.offsets)
-    waiting = open_in(tables.root, pipeline, portion.offsets)
+    waiting = open_in(tables.root, whose, portion.offsets)
     found = _kept_in(mine, portion)
     chosen = found.chosen
     if found.again:
@@ -188,33 +189,22 @@ def _with_times(rows: pa.Table, names: Sequence[str]) -> dict[Partition, tuple[N
     return split_with(topics, partitions, offsets, told)
 
 
-def open_in(root: Files, pipeline: str, offsets: Offsets) -> Waiting:
+def open_in(root: Files, whose: Whose, offsets: Offsets) -> Waiting:
     """What waits in a pipeline's quarantine of a range. Raises PipelineError where that cannot be read."""
     names = dict.fromkeys([*IDENTITY, *LOOKED_AT, "pipeline"])
     columns = pa.schema([QUARANTINE_SCHEMA.field(name) for name in names])
     found = [columns.empty_table()]
     # First, as upkeep lets go what tells of them behind them.
-    resolved = resolved_identities(root, pipeline)
+    resolved = resolved_identities(root, whose)
     for rows in rows_of(
         root.below(QUARANTINE_TABLE), columns, partial(may_have, names=PLACE, offsets=offsets)
     ):
-        mine = of_pipeline(rows, pipeline)
-        found.append(mine.filter(_lie_in(mine, offsets)))
+        mine = rows.filter(is_of(rows, whose))
+        found.append(mine.filter(lie_in(mine, offsets)))
     whole = pa.concat_tables(found)
     if whole.num_rows:
         whole = whole.filter(pc.invert(pc.is_in(identities(whole), resolved)))
     return Waiting(whole)
-
-
-def _lie_in(rows: pa.Table, offsets: Offsets) -> pa.Array:
-    found = pa.repeat(pa.scalar(False), rows.num_rows)
-    topics, numbers, places = (rows[name] for name in PLACE)
-    for topic, ranges in offsets.items():
-        of_topic = pc.equal(topics, topic)
-        for number, (first, end) in ranges.items():
-            here = pc.and_(pc.greater_equal(places, first), pc.less(places, end))
-            found = pc.or_(found, pc.and_(pc.and_(of_topic, pc.equal(numbers, number)), here))
-    return pc.fill_null(found, False)
 
 
 @dataclass(slots=True)
@@ -245,7 +235,7 @@ def _kept_in(raw: RawRecords, portion: Portion) -> _Kept:
             wanted = pc.and_(alive, portion.chosen.standing(rows))
             # Most files are of one portion, whole.
             if count(places) < rows.num_rows or not pc.all(wanted).as_py():
-                mine = rows.filter(pc.and_(wanted, _lie_in(rows, portion.offsets)))
+                mine = rows.filter(pc.and_(wanted, lie_in(rows, portion.offsets)))
                 chosen.append(of_rows(mine, PLACE))
             else:
                 mine = rows

@@ -17,7 +17,7 @@ from distributary.ingest.checkpoint.change_log import ChangeLog
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_json import from_json, to_json
 from distributary.ingest.checkpoint.manifests import manifest_of
-from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.quarantine.rows import identities
 from distributary.ingest.replay import places
@@ -37,7 +37,7 @@ from distributary.ingest.replay.of_bronze import OfBronze
 from distributary.ingest.replay.outcomes import tell
 from distributary.ingest.replay.portions import Portion
 from distributary.ingest.replay.raw_records import Learned, RawRecords
-from distributary.ingest.replay.staging import Tables, rows_staged
+from distributary.ingest.replay.staging import ROWS, Tables, rows_staged
 from distributary.ingest.replay.to_do import to_do
 from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log_commit import NativeCommits
@@ -85,9 +85,20 @@ class Work:
         sweep_records(run.checkpoint.files, run.root)
         for kept, begun in unfinished(run.checkpoint.files, run.root):
             if OF not in begun:
-                tried.append(identities(rows_staged(kept.records)).combine_chunks())
+                there = kept.has([ROWS, *begun["files"]])
+                if not there and kept.manifest() is None:
+                    # Whoever began it had stood still for so long that another call took its records for those of none.
+                    forget(run.checkpoint.files, run.root, kept.id)
+                    continue
+                tried += [identities(rows_staged(kept.records)).combine_chunks()] if there else []
             found.append(self.finished(kept, begun, resumed=True))
         return found, tried
+
+    @cached_property
+    def whose(self) -> Whose:
+        """By what quarantine and records tell the pipeline's own, whatever it was called before."""
+        run = self.pipeline.run
+        return run.owners.records.of_pipeline(run.pipeline, run.generation.id)[1]
 
     @cached_property
     def last(self) -> Manifest | None:
@@ -99,7 +110,7 @@ class Work:
     def tables(self) -> Tables:
         """The tables that may have a record's row, as of now."""
         run = self.pipeline.run
-        every = {table for table, owner in Records(run.root).all().items() if owner.pipeline == run.pipeline}
+        every, _ = run.owners.records.of_pipeline(run.pipeline, run.generation.id)
         # A table of records as they came says nothing of whether they were placed.
         states = run.tables.states(every)
         mine = {table for table, state in states.items() if ENTITY_PROPERTY in state.properties}
@@ -180,9 +191,9 @@ class Work:
             raise
 
     def _of_bronze(self, kept: Kept, begun: Mapping[str, Any]) -> dict[str, Any]:
-        run, portion = self.pipeline.run, Portion.from_dict(begun["portion"])
-        todo = to_do(self.raw(), self.tables(), run.pipeline, portion)
-        deciding = OfBronze(self.attempts, kept, self.last, self.spark, self.let, portion, todo)
+        portion = Portion.from_dict(begun["portion"])
+        todo = to_do(self.raw(), self.tables(), self.whose, portion)
+        deciding = OfBronze(self.attempts, kept, self.last, self.spark, self.let, portion, todo, self.whose)
         decided, outcome = deciding.decided()
         return {
             "became": decided.became.as_dict(),

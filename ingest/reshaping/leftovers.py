@@ -72,7 +72,8 @@ def _landing(spot: Spot, of: pa.DataType | None, path: Path) -> Path | None:
             spot, of = spot.inside(inner.name), inner.type
             found.append(name)
         else:
-            spot = spot.field(name)
+            is_within = found and of is not None and kinds.is_struct(of)
+            spot = spot.field_of(of, name) if is_within else spot.field(name)
             of = _type_of(of, name)
             found.append(spot.name or name)
         if spot.is_left or any(op.what in HIDING for op in spot.here):

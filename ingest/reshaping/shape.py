@@ -156,7 +156,7 @@ def _leads(of: pa.DataType, spot: Spot) -> bool:
     if spot.here:
         return True
     if kinds.is_struct(of):
-        found = ((field.type, spot.field(field.name)) for field in of)
+        found = ((field.type, spot.field_of(of, field.name)) for field in of)
         return any(_leads(inner, at) for inner, at in found if at.here or at.rest)
     if is_list(of) or kinds.is_map(of):
         inner = children(of)[-1]
@@ -170,14 +170,17 @@ class _Walk:
 
     def fields(self, given: Iterable[pa.Field], spot: Spot, above: str) -> list[Kept]:
         found: list[Kept] = []
+        given = list(given)
+        whole = pa.struct(given)
         for place, field in enumerate(given):
-            at = spot.field(field.name)
+            # A record itself is no union.
+            at = spot.field_of(whole, field.name) if above else spot.field(field.name)
             if at.is_left:
                 continue
             node = self.node(field.type, at, above + part(field.name))
             if node is not None:
                 found.append(Kept(place, at.name or field.name, node))
-        self._refuse_alike(found, list(given), spot, above)
+        self._refuse_alike(found, given, spot, above)
         return found
 
     def node(self, of: pa.DataType, spot: Spot, path: str) -> Node | None:

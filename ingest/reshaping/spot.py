@@ -1,12 +1,15 @@
 """A place in a record, and what a rule says of it: the one way in which paths are held against schemas, values and texts.
 
 A path names fields from the outside in. Lists and maps on the way are passed through; who likes to may say so, by `element` and
-`value`. What hides a value sees no case, since engines see none in the names of columns.
+`value`. What hides a value sees no case, since engines see none in the names of columns; and it passes through the branches of a union, which
+a field may become with any schema.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
 
 from distributary.ingest.columns.safe_names import fold
 from distributary.ingest.reshaping.rule import HIDING, OF_VALUES, Op, Path, Reshape
@@ -36,6 +39,15 @@ class Spot:
         here = tuple(op for path, op in found if not path)
         rest = tuple((path, op) for path, op in found if path)
         return Spot(here, rest, self.taken or any(op.what == "take" for op in here))
+
+    def field_of(self, of: pa.StructType, name: str) -> Spot:
+        """The same of a field of a struct that may be a union, whose branches are its fields: what is hidden within is in whichever of them has it."""
+        found = self.field(name)
+        if not self.rest or not _is_union(of):
+            return found
+        branches = frozenset(fold(field.name) for field in of)
+        within = ((path, op) for path, op in self.rest if op.what in HIDING and fold(path[0]) not in branches)
+        return replace(found, rest=(*found.rest, *within))
 
     def inside(self, word: str) -> Spot:
         """What is said of the elements of a list, or the values of a map, that is here; `word` is what those are called."""
@@ -70,6 +82,11 @@ class Spot:
     def hides_within(self) -> bool:
         """Whether something within is to be seen by nobody."""
         return any(op.what in HIDING for _, op in self.rest)
+
+
+def _is_union(of: pa.StructType) -> bool:
+    """Whether a struct is what Avro's wide unions are read as: https://spark.apache.org/docs/latest/sql-data-sources-avro.html"""
+    return of.num_fields > 1 and [field.name for field in of] == [f"member{n}" for n in range(of.num_fields)]
 
 
 def _names(part: str, name: str, op: Op) -> bool:

@@ -138,9 +138,14 @@ def _field(path: tuple[str, ...], rows: pa.RecordBatch) -> pa.Array:
 
 
 def _place(name: str, names: list[str], path: tuple[str, ...]) -> int | None:
-    """Which of these is meant: Spark's names do not tell upper from lower case, and one that fits two fails there too."""
+    """Which of these is meant: Spark's names do not tell upper from lower case, and one that fits two fails there too.
+
+    Of two the one is meant that is written so: in JSON anybody can send the other one, and would have every record refused.
+    """
     folded = name.lower()
     found = [place for place, one in enumerate(names) if one.lower() == folded]
+    if len(found) > 1 and names.count(name) == 1:
+        return names.index(name)
     if len(found) > 1:
         raise ExpressionRefused(f"{'.'.join(path)} could be any of {', '.join(names[p] for p in found)}")
     return found[0] if found else None

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from distributary.codecs.base import INFERRED, Codec, Growing
 from distributary.codecs.types.fields import fields_in
+from distributary.codecs.types.spark_struct import arrow_schema, struct_json
 from distributary.errors import BadSchema, RegistryFault, SchemaNotFound
 from distributary.ingest import pins as reasons
 from distributary.ingest.columns.growth import GrowthRules, changes, grown
@@ -30,6 +31,15 @@ _UNUSABLE = (
     "quarantine (unusable_schema), keys that name it have no text. Register a schema that can be used and write with "
     "that, or stop this run and go on with the version of distributary that ran before"
 )
+
+
+Fits = Callable[[str | None, pa.Schema, pa.Schema], bool]
+"""Whether an inferred schema, of which entity (None: of all), may grow from these columns to those."""
+
+
+def any_fits(entity: str | None, before: pa.Schema, after: pa.Schema) -> bool:
+    """Nothing speaks against it."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +68,21 @@ class SchemaBook:
         self._refused: dict[RecordKey, tuple[Verdict, float]] = {}
         self._unusable: dict[RecordKey, Verdict] = {}
         self._records: dict[RecordKey, PinnedRecord] = {}
+        # Where each of a thousand entities has schemas of its own there are tens of thousands.
+        self._in_order: tuple[PinnedRecord, ...] | None = None
+        self._of_entities: dict[str | None, set[RecordKey]] = {}
         self._layouts: dict[RecordKey, pa.Schema] = {}
 
     @property
     def records(self) -> tuple[PinnedRecord, ...]:
         """All pinned record types, in an order that depends on nothing but themselves."""
-        return tuple(self._records[key] for key in sorted(self._records, key=by_age))
+        if self._in_order is None:
+            self._in_order = self._ordered(self._records)
+        return self._in_order
+
+    def met_before(self, ref: SchemaRef) -> bool:
+        """Whether a record type of this schema is pinned, whichever."""
+        return any(of == ref for of, _ in self._records)
 
     def layout(self, key: RecordKey) -> pa.Schema:
         """The columns that a pinned record type brings."""
@@ -102,8 +121,13 @@ class SchemaBook:
         self._refused |= {key: (verdict, until) for key, verdict in refused.items()}
         return Learned(tuple(records), refused)
 
-    def grown(self, proposals: Mapping[RecordKey, Iterable[str]], max_fields: int) -> list[PinnedRecord]:
-        """The next version of an inferred schema, which takes what it may of what was proposed; none where that is nothing."""
+    def grown(
+        self, proposals: Mapping[RecordKey, Iterable[str]], max_fields: int, fits: Fits = any_fits
+    ) -> list[PinnedRecord]:
+        """The next version of an inferred schema, which takes what it may of what was proposed; none where that is nothing.
+
+        A field by which it would not fit any more is left out.
+        """
         known = self.records
         newest = {entity: known[number].schema for entity, number in newest_of_entities(known).items()}
         wanted: dict[str | None, set[str]] = {}
@@ -113,12 +137,17 @@ class SchemaBook:
         grown = {
             entity: merged
             for entity, texts in wanted.items()
-            if entity in newest and (merged := self._merged(newest[entity], texts, max_fields)) is not None
+            if entity in newest
+            and (merged := self._merged(newest[entity], texts, max_fields, fits)) is not None
         }
         return self._registered(grown)
 
     def met(
-        self, unmet: Mapping[str, Iterable[str]], name_of: Callable[[str], str], max_fields: int
+        self,
+        unmet: Mapping[str, Iterable[str]],
+        name_of: Callable[[str], str],
+        max_fields: int,
+        fits: Fits = any_fits,
     ) -> list[PinnedRecord]:
         """The newest schema of each of these entities, or a first one that takes what it may of what was proposed.
 
@@ -133,35 +162,48 @@ class SchemaBook:
             entities.setdefault(name, entity)
             proposed.setdefault(name, set()).update(texts)
         there = self._registry.newest(entities)
-        nothing = Schema(0, "STRUCT", NO_FIELDS)
         firsts = {
-            name: self._registry.hinted((self._merged(nothing, texts, max_fields) or nothing).text)
+            name: self._registry.hinted(self._first(name, texts, max_fields, fits).text)
             for name, texts in proposed.items()
             if name not in there
         }
         made = self._registry.register_each(firsts, entities) if firsts else {}
         return [PinnedRecord((schema.id, ()), schema) for schema in {**there, **made}.values()]
 
-    def _merged(self, newest: Schema, texts: Iterable[str], max_fields: int) -> Schema | None:
+    def _first(self, entity: str, texts: Iterable[str], max_fields: int, fits: Fits) -> Schema:
+        nothing = Schema(0, "STRUCT", NO_FIELDS, entity=entity)
+        return self._merged(nothing, texts, max_fields, fits) or nothing
+
+    def _merged(self, newest: Schema, texts: Iterable[str], max_fields: int, fits: Fits) -> Schema | None:
         """A schema that takes of this what it may, the smallest first; None where that is nothing new."""
         growing = self._codec.capabilities.growing
         if growing is None:
             return None
+
+        def may_be(schema: Schema) -> bool:
+            return fits(newest.entity, self._columns(newest), self._columns(schema))
+
         proposed = [replace(newest, text=text) for text in sorted(set(texts))]
         merged = growing.merged([newest, *proposed])
-        if not self._within(growing, merged, max_fields):
+        if not (self._within(growing, merged, max_fields) and may_be(merged)):
             merged = newest
             for one in sorted(proposed, key=self._fields):
                 more = growing.merged([merged, one])
-                merged = more if self._within(growing, more, max_fields) else merged
+                # What one record brings that does not fit shall keep no other record's field out.
+                for some in [more] if may_be(more) else _each_field(one):
+                    more = growing.merged([merged, some])
+                    merged = more if self._within(growing, more, max_fields) and may_be(more) else merged
         return None if merged.text == newest.text else merged
+
+    def _columns(self, schema: Schema) -> pa.Schema:
+        return self._codec.reader(schema, ()).schema
 
     def _within(self, growing: Growing, schema: Schema, max_fields: int) -> bool:
         """Whether a schema is within what the settings allow, and its format."""
         return self._fields(schema) <= max_fields and (growing.fits is None or growing.fits(schema))
 
     def _fields(self, schema: Schema) -> int:
-        return fields_in(self._codec.reader(schema, ()).schema)
+        return fields_in(self._columns(schema))
 
     def _registered(self, grown: Mapping[str | None, Schema]) -> list[PinnedRecord]:
         """The next versions of these schemas, by the entities they are for."""
@@ -205,7 +247,11 @@ class SchemaBook:
 
     def _beside(self, record: PinnedRecord) -> list[PinnedRecord]:
         """The pinned record types, without those of other entities' schemas."""
-        return [one for one in self.records if one.schema.entity in (None, record.schema.entity)]
+        mine = (self._of_entities.get(entity, set()) for entity in {None, record.schema.entity})
+        return list(self._ordered(set[RecordKey]().union(*mine)))
+
+    def _ordered(self, keys: Iterable[RecordKey]) -> tuple[PinnedRecord, ...]:
+        return tuple(self._records[key] for key in sorted(keys, key=by_age))
 
     def _ask(self, refs: Sequence[SchemaRef]) -> Mapping[SchemaRef, Answer]:
         return self._registry.by_refs(refs)
@@ -259,7 +305,13 @@ class SchemaBook:
 
     def _pin(self, key: RecordKey, schema: Schema) -> None:
         self._layouts[key] = self._codec.reader(schema, key[1]).schema
-        self._records[key] = PinnedRecord(key, schema)
+        self._records[key], self._in_order = PinnedRecord(key, schema), None
+        self._of_entities.setdefault(schema.entity, set()).add(key)
+
+
+def _each_field(schema: Schema) -> list[Schema]:
+    """The same as schemas of one field each."""
+    return [replace(schema, text=struct_json(pa.schema([field]))) for field in arrow_schema(schema.text)]
 
 
 def same_columns(codec: Codec) -> Callable[[RecordKey, Schema, Schema], bool]:

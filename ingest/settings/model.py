@@ -211,7 +211,9 @@ class Settings(Group):
             why = "decode.key is bytes, so there is no such column; leave it out"
             yield ("sink", "columns", "key_text"), why
         yield from _wrong_for(self)
-        yield from wrong_ways_back(self.source, self.sink.root, self.checkpoint, self.derive)
+        yield from wrong_ways_back(
+            self.source, self.sink.root, self.checkpoint, self.derive, self.decode.schema_location
+        )
         named = self.policies.no_entity
         if isinstance(named, NamedTable) and names.may_be_an_entity(self.route.table, named.table):
             why = f"an entity's table could have this name too (route.table is {self.route.table}); choose another"

@@ -6,17 +6,44 @@ a name that Java does not know. So none of them is recognised: when something fa
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JJavaError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from distributary.errors import DistributaryError, PipelineError
 from distributary.ingest.interruptible import Stopped
+
+# What Java says at each start, as Spark asks for this module, for MLlib alone, and neither of them can be told not to.
+_OF_EACH_START = "WARNING: Using incubator modules: jdk.incubator.vector"
+
+# Takes one line away, if it is among the first ones, and is nothing but `cat` from there on: what comes goes by as it comes, also when who
+# started it is dead. It is nobody's child, and Ctrl-C does not reach it.
+_SIFT = """
+exec 3<&0
+{
+    left=8
+    while [ $left -gt 0 ]; do
+        left=$((left - 1))
+        if ! IFS= read -r line; then
+            printf '%s' "$line" >&2
+            exit
+        fi
+        if [ "$line" = "$1" ]; then
+            break
+        fi
+        printf '%s\\n' "$line" >&2
+    done
+    exec cat >&2
+} <&3 3<&- &
+"""
 
 
 class JvmDied(PipelineError):
@@ -28,6 +55,33 @@ class JvmDied(PipelineError):
         super().__init__(
             "Spark's JVM died, and no other can be started in this process; start the run again, it goes on where it was"
         )
+
+
+def launch(conf: SparkConf) -> None:
+    """Start the one JVM of this process, which says what it says of itself where this process does, but for what users can do nothing about."""
+    with SparkContext._lock, sifted() as standard_error:
+        if SparkContext._gateway is None:
+            gateway = launch_gateway(conf, {"stderr": standard_error})  # type: ignore[no-untyped-call]
+            SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+@contextmanager
+def sifted(line: str = _OF_EACH_START) -> Iterator[int | None]:
+    """A handle by which a process says all but one of its first lines where this one does; None where there is no shell to sift them."""
+    reading, writing = os.pipe()
+    try:
+        try:
+            subprocess.run(
+                ["/bin/sh", "-c", _SIFT, "sh", line], stdin=reading, start_new_session=True, check=True
+            )
+        except (OSError, subprocess.CalledProcessError):
+            yield None
+            return
+        finally:
+            os.close(reading)
+        yield writing
+    finally:
+        os.close(writing)
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from distributary.ingest.spark.configuration import (
 )
 from distributary.ingest.spark.delta import SUBMIT_WITH
 from distributary.ingest.spark.java import find_java, temporary_folder
-from distributary.ingest.spark.jvm import is_on_class_path, require_jvm
+from distributary.ingest.spark.jvm import is_on_class_path, launch, require_jvm
 from distributary.ingest.spark.versions import check_running, installed_spark
 
 KAFKA_SOURCE = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
@@ -143,7 +143,7 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
         # These stand in the JVM's command line, which everybody on the machine may read. The session is given all of them.
         open_ones = [(name, value) for name, value in settings.items() if not re.search(REDACTED, name)]
         conf = SparkConf().setAll(open_ones)
-        answer_to(partial(SparkContext._ensure_initialized, conf=conf), threading.Event())
+        answer_to(partial(launch, conf), threading.Event())
 
 
 def _reason(error: Exception) -> str:

@@ -6,7 +6,6 @@ import os
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
@@ -23,6 +22,9 @@ C = TypeVar("C")
 class UnreadableName(OSError):
     """Something in a folder is called as no client here can ask for, and hides all else from a listing of it."""
 
+
+# What stands before a dot, a slash and what comes behind these, which are asked for by where they begin.
+_BELOW = "files right beside it whose names begin with a space or one of !\"#$%&'()*+,-"
 
 _clients: dict[bytes, Any] = {}
 
@@ -83,6 +85,11 @@ class InStore(ABC, Generic[C]):
     def url(self) -> str:
         """The place's URL."""
         return str(self._place)
+
+    @property
+    def patience(self) -> float | None:
+        """None: clients that ask by HTTP end by themselves."""
+        return None
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -149,8 +156,12 @@ class InStore(ABC, Generic[C]):
         except UnreadableName as error:
             if passing is None:
                 raise
-            passing(error)
-            yield from self._behind_bad_names_of(folder)
+            hidden = _BELOW
+            try:
+                yield from self._behind_bad_names_of(folder)
+            except UnreadableName:
+                hidden = "all files right beside it"
+            passing(UnreadableName(f"{error}. It hides {hidden} from every listing"))
         except PermissionError as error:
             if passing is None or not folder:
                 raise
@@ -160,12 +171,11 @@ class InStore(ABC, Generic[C]):
             yield from self.walk(f"{folder}/{name}".lstrip("/"), passing)
 
     def _behind_bad_names_of(self, folder: str) -> Iterator[Info]:
-        """The files right in a folder whose names begin with a digit or a letter, or what else comes behind slashes and dots."""
+        """The files right in a folder whose names begin with a digit or a letter, or what else comes behind slashes and dots. Raises UnreadableName."""
         first = "0"
-        with suppress(UnreadableName):
-            found = self.info(f"{folder}/{first}".lstrip("/"))
-            yield from () if found is None else (found,)
-            yield from self.list(folder, after=first)
+        found = self.info(f"{folder}/{first}".lstrip("/"))
+        yield from () if found is None else (found,)
+        yield from self.list(folder, after=first)
 
     def has_files(self, folder: str = "") -> bool:
         """Whether there is a file right in a folder."""

@@ -51,6 +51,11 @@ class Files(Protocol):
         ...
 
     @property
+    def patience(self) -> float | None:
+        """For how many seconds a client of somebody else's is waited for that would wait for the place for ever; None where it ends by itself."""
+        ...
+
+    @property
     def url(self) -> str:
         """The place as delta-rs takes it: a path or a URL. So is its text, which holds no secret."""
         ...

@@ -10,18 +10,19 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import TimeoutError as NotInTime
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
+from time import monotonic
 from typing import Any, TypeVar, cast
 
 from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 from typing_extensions import Buffer, Self
 
 from distributary.files import is_temporary, temporary_name
-from distributary.ingest.interruptible import answer_to
+from distributary.ingest.interruptible import aside
 from distributary.ingest.storage.clients import InStore
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.lost_answers import put_or_compare
@@ -36,11 +37,13 @@ class HdfsFiles(InStore[Client]):
     @staticmethod
     def connected(place: Place, given: StorageOptions) -> Client:
         """A new client for a name node, whose calls end."""
-        told = given.hdfs.get(_TIMEOUT, "")
-        # Nothing is waited for for ever, as Hadoop has it by 0.
-        seconds = (int(told) / 1000 if told.isdecimal() else 0) or _PATIENCE_SECONDS
         client = Client(f"hdfs://{place.authority}", dict(given.hdfs))
-        return cast("Client", _ClientInTime(client, seconds))
+        return cast("Client", ClientInTime(client, _seconds(given)))
+
+    @property
+    def patience(self) -> float:
+        """As long as for a file's content: others open whole tables, by this client's calls without an end."""
+        return _seconds(self._given) * _CONTENT_TIMES
 
     def read(self, path: str) -> bytes:
         """The file's content."""
@@ -71,8 +74,14 @@ class HdfsFiles(InStore[Client]):
             with self.writer(path, named_later=True) as file:
                 file.write(data)
             return
-        with self._told(path), self._written(path, data) as temporary:
-            self._client.rename(temporary, self._at(path), overwrite=True)
+        content = bytes(memoryview(data).cast("B"))
+        try:
+            with self._told(path), self._written(path, content) as temporary:
+                self._client.rename(temporary, self._at(path), overwrite=True)
+        except FileNotFoundError:
+            # The client asks again where an answer is lost, and is told that there is nothing to rename any more.
+            if self.read(path) != content:
+                raise
 
     def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
         """Whether the file that is here now is this one."""
@@ -193,14 +202,62 @@ _CONTENT_TIMES = 10
 
 _ENTRIES_AT_ONCE = 1000
 
+# So many calls may be without an answer before nothing else is asked, but for one now and then.
+_MOST_UNANSWERED, _ASKED_ALL_THE_SAME_SECONDS = 64, 600.0
+
 T = TypeVar("T")
+
+
+def _seconds(given: StorageOptions) -> float:
+    """How long an answer is waited for. Nothing is for ever, as Hadoop has it by 0."""
+    told = given.hdfs.get(_TIMEOUT, "")
+    return (int(told) / 1000 if told.isdecimal() else 0) or _PATIENCE_SECONDS
+
+
+class Unanswered:
+    """Calls of one client that nobody has answered in time: each has a thread until somebody does, or its connection breaks.
+
+    A name node may hang for days, and is asked again and again meanwhile.
+    """
+
+    def __init__(self, most: int = _MOST_UNANSWERED) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._calls = set[Future[Any]]()
+        self._asked_all_the_same = monotonic()
+
+    def answer(self, ask: Callable[[], T], seconds: float) -> T:
+        """What somebody answers, or what asking raised. Raises OSError where nobody does in time."""
+        until = monotonic() + seconds
+        if self._may_ask(until):
+            asked = aside(ask)
+            if wait([asked], until - monotonic()).done:
+                return asked.result()
+            with self._lock:
+                self._calls.add(asked)
+        raise OSError(f"timed out, as no answer came within {seconds:g} seconds")
+
+    def _may_ask(self, until: float) -> bool:
+        """Whether few enough wait for an answer, now or in time."""
+        with self._lock:
+            self._calls = {one for one in self._calls if not one.done()}
+            waiting = set(self._calls)
+            if (
+                len(waiting) >= self._most
+                and monotonic() > self._asked_all_the_same + _ASKED_ALL_THE_SAME_SECONDS
+            ):
+                # It may be those alone that are never answered.
+                self._asked_all_the_same = monotonic()
+                return True
+        return len(waiting) < self._most or bool(
+            wait(waiting, until - monotonic(), return_when=FIRST_COMPLETED).done
+        )
 
 
 class _InTime:
     """An object of the client, each call of which ends: a name node that hangs takes connections and says nothing."""
 
-    def __init__(self, asked: Any, seconds: float) -> None:
-        self._asked, self._seconds = asked, seconds
+    def __init__(self, asked: Any, seconds: float, unanswered: Unanswered) -> None:
+        self._asked, self._seconds, self._unanswered = asked, seconds, unanswered
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         method = getattr(self._asked, name)
@@ -215,14 +272,33 @@ class _InTime:
             self._answer(self._asked.close)
 
     def _answer(self, ask: Callable[[], T]) -> T:
-        try:
-            return answer_to(ask, threading.Event(), self._seconds)
-        except NotInTime:
-            raise OSError(f"timed out, as no answer came within {self._seconds:g} seconds") from None
+        return self._unanswered.answer(ask, self._seconds)
 
 
-class _ClientInTime(_InTime):
+class ClientInTime(_InTime):
     """The client itself."""
+
+    def __init__(self, asked: Any, seconds: float) -> None:
+        """`asked` is the client, of which a call may wait for `seconds`."""
+        super().__init__(asked, seconds, Unanswered())
+        # By where they lead, what is called renames that nobody has answered.
+        self._under_way: dict[str, str] = {}
+
+    def rename(self, before: str, after: str, overwrite: bool) -> None:
+        """Give a file another name.
+
+        One that nobody answered may be done at any time, and would take the place of what was put there since: what comes behind it takes away
+        the file that it would be done with.
+        """
+        if (late := self._under_way.get(after)) is not None:
+            self._answer(lambda: self._asked.delete(late))
+            self._under_way.pop(after, None)
+        try:
+            self._answer(lambda: self._asked.rename(before, after, overwrite=overwrite))
+        except OSError:
+            if overwrite:
+                self._under_way[after] = before
+            raise
 
     def read(self, path: str) -> _InTime:
         """A file to read."""
@@ -240,7 +316,7 @@ class _ClientInTime(_InTime):
         return found
 
     def _file(self, opened: Callable[[], Any]) -> _InTime:
-        return _InTime(self._answer(opened), self._seconds * _CONTENT_TIMES)
+        return _InTime(self._answer(opened), self._seconds * _CONTENT_TIMES, self._unanswered)
 
 
 # How the client quotes what a name node answered: an exception of Java's, its words, and behind them the calls that led to it.

@@ -10,16 +10,18 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from distributary.errors import ConfigError
 from distributary.ingest.storage.authorities import authorities_of, beside_the_systems
-from distributary.ingest.storage.aws_credentials import AwsCredentials
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.s3_options import S3
 from distributary.passed_on_options import ClientOptions, without_secrets
 from distributary.values import Group, OptionalFile, PositiveSeconds, Seconds, Secret, Wrong
+
+if TYPE_CHECKING:
+    from distributary.ingest.storage.aws_credentials import AwsCredentials
 
 _AZURE_KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY")
 

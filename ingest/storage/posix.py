@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from errno import ENOTEMPTY
+from errno import ENAMETOOLONG, ENOTEMPTY
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, BinaryIO, TypeVar
@@ -22,11 +23,15 @@ from distributary.ingest.storage.stream import Upload
 
 _Begun = TypeVar("_Begun")
 
+# What a folder is called in which a file stands between being looked at and being deleted.
+_ASIDE = ".aside"
+
 
 class PosixFiles:
     """The files of a folder, which need not be there yet. See `contract.Files`."""
 
     remote = False
+    patience = None
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         """`root` is absolute."""
@@ -111,22 +116,25 @@ class PosixFiles:
 
     def walk(self, folder: str = "", passing: Callable[[OSError], None] | None = None) -> Iterator[Info]:
         """The files in a folder and in all folders below."""
-        below = list[str]()
-        try:
-            with _scanned(self._at(folder)) as entries:
-                for entry in entries:
-                    path = f"{folder}/{entry.name}".lstrip("/")
-                    if entry.is_dir(follow_symlinks=False):
-                        below.append(path)
-                    elif _is_file(entry):
-                        with suppress(FileNotFoundError):
-                            yield _info(path, entry.stat())
-        except PermissionError as error:
-            if passing is None or not folder:
-                raise
-            passing(error)
-        for path in below:
-            yield from self.walk(path, passing)
+        left = [folder]
+        while left:
+            here, below = left.pop(), list[str]()
+            try:
+                with _scanned(self._at(here)) as entries:
+                    for entry in entries:
+                        path = f"{here}/{entry.name}".lstrip("/")
+                        if entry.is_dir(follow_symlinks=False):
+                            below.append(path)
+                        elif _is_file(entry):
+                            with suppress(FileNotFoundError):
+                                yield _info(path, entry.stat())
+            except OSError as error:
+                # One that is nested deeper than a path may name is as one that may not be looked into.
+                is_shut = isinstance(error, PermissionError) or error.errno == ENAMETOOLONG
+                if passing is None or not here or not is_shut:
+                    raise
+                passing(error)
+            left += reversed(below)
 
     def has_files(self, folder: str = "") -> bool:
         """Whether there is a file right in a folder."""
@@ -192,6 +200,42 @@ class PosixFiles:
             return False
         return True
 
+    def delete_as(self, info: Info) -> bool:
+        """Whether a file was deleted that was here as it is told. No part of the contract, since stores cannot rename.
+
+        What is put in its place at any moment stays: it is taken aside, looked at there, and brought back if it is another one. Who dies in
+        between leaves it where `put_back` finds it. A writer that has the file open, and writes once more behind that look, writes into what is deleted.
+        """
+        if os.path.islink(self._at(info.path)):
+            # Taken aside it may lead nowhere; what it leads to stays in any case.
+            same = self._is(info.path, info)
+            self.delete([info.path] if same else ())
+            return same
+        above, slash, name = info.path.rpartition("/")
+        folder = f"{above}{slash}.{uuid.uuid4().hex}{_ASIDE}"
+        os.mkdir(self._at(folder))
+        try:
+            if not self.rename(info.path, aside := f"{folder}/{name}"):
+                return False
+            if same := self._is(aside, info):
+                self.delete([aside])
+            else:
+                self.put_back(aside)
+            return same
+        finally:
+            self.remove_folder(folder)
+
+    def put_back(self, path: str) -> bool:
+        """Whether this is a file that somebody left aside, which is where it was again; unless another one is there by now, which is newer."""
+        folder, _, name = path.rpartition("/")
+        above, slash, aside = folder.rpartition("/")
+        if not (aside.startswith(".") and aside.endswith(_ASIDE)):
+            return False
+        with suppress(OSError):
+            _take_back(self._at(path), self._at(f"{above}{slash}{name}"))
+            self.remove_folder(folder)
+        return True
+
     @contextmanager
     def locked(self, folder: str, seconds: float) -> Iterator[None]:
         """Inside, nobody else is in such a block for this folder, which is there. No part of the contract, since stores have no locks.
@@ -205,6 +249,10 @@ class PosixFiles:
         first = os.fsencode(after)
         found = (entry for entry in _entries(self._at(folder)) if os.fsencode(entry.name) > first)
         return sorted(filter(_is_file, found), key=lambda entry: os.fsencode(entry.name))
+
+    def _is(self, path: str, info: Info) -> bool:
+        now = self.info(path)
+        return now is not None and (now.size, now.tag) == (info.size, info.tag)
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{checked_path(path)}" if path else self._root
@@ -292,6 +340,21 @@ def _in_folder(begin: Callable[[str], _Begun], target: str) -> _Begun:
     except FileNotFoundError:
         os.makedirs(os.path.dirname(target), exist_ok=True)
         return begin(target)
+
+
+def _take_back(aside: str, target: str) -> None:
+    """Have a file under the name that it had, unless that is another one's by now."""
+    with suppress(FileExistsError):
+        try:
+            os.link(aside, target)
+        except FileExistsError:
+            raise
+        except OSError:
+            # Some file systems, such as those of other machines, have no hard links.
+            if not os.path.lexists(target):
+                os.rename(aside, target)
+                return
+    os.unlink(aside)
 
 
 def _bytes(data: Buffer) -> bytes:

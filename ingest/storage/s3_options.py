@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from distributary.ingest.storage.aws_credentials import AwsCredentials
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.values import Group, OptionalFile, Secret, Wrong
+
+if TYPE_CHECKING:
+    from distributary.ingest.storage.aws_credentials import AwsCredentials
 
 
 class S3Login(Group):
@@ -78,6 +80,9 @@ class S3Login(Group):
 
 @lru_cache(maxsize=8)
 def _credentials(login: S3Login) -> AwsCredentials:
+    # boto3 takes twelve MiB of each of Spark's workers, and nobody else needs it.
+    from distributary.ingest.storage.aws_credentials import AwsCredentials  # noqa: PLC0415
+
     static = given(
         aws_access_key_id=login.access_key_id,
         aws_secret_access_key=login.secret_access_key,

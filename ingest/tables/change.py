@@ -35,7 +35,7 @@ from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables import state_by_spark as spark_tables
-from distributary.ingest.tables.handle import is_there, opened, options, told
+from distributary.ingest.tables.handle import answered, is_there, opened, options
 from distributary.ingest.tables.known import (
     ENTITY_PROPERTY,
     REMEMBERS_PROPERTY,
@@ -54,7 +54,7 @@ from distributary.ingest.tables.log import (
     sync_logs,
     write_again,
 )
-from distributary.ingest.tables.properties import Retelling, features_of, put_columns, retell
+from distributary.ingest.tables.properties import Retelling, features_of, put_columns, require_altered, retell
 from distributary.ingest.tables.state import (
     TableState,
     read_state,
@@ -344,8 +344,9 @@ def _created(
         first = first_actions(columns, configuration, comment, partitions, clustering)
         return state_of(opened(place), place) if put_entry(place, 0, first) else None
     try:
-        with told(place):
-            handle = DeltaTable.create(
+        handle = answered(
+            place,
+            lambda: DeltaTable.create(
                 place.url,
                 storable(schema),
                 storage_options=options(place),
@@ -356,7 +357,8 @@ def _created(
                 raise_if_key_not_exists=False,
                 # Tried again after a rival's, it would be version 1 and replace the rival's columns without an error.
                 commit_properties=CommitProperties(max_commit_retries=0),
-            )
+            ),
+        )
     except DeltaError:  # one that appeared meanwhile is as good as ours
         if not is_there(place):
             raise
@@ -409,8 +411,11 @@ def evolve(
         if state.clustering is not None:
             put_columns(place, handle, fields)
             return tuple(one.path for one in lacking)
-        with told(place):
-            handle.alter.add_columns(fields.fields, post_commithook_properties=_NOTHING_ELSE)
+        answered(
+            place,
+            lambda: handle.alter.add_columns(fields.fields, post_commithook_properties=_NOTHING_ELSE),
+        )
+        require_altered(place, handle.version())
     elif spark is not None:
         spark_tables.add_columns(spark, place, merged, state.conditions.identity)
     else:

@@ -104,7 +104,7 @@ def make_lasting(
     gone = {one.table for one in looked_at if found[one.table] is None}
     for one in looked_at:
         if one.table in gone:
-            native.forget(one.place)
+            native.forget(one.place, replaced=True)
     return [one for one in commits if not gone.isdisjoint(part.table for part in one.parts)]
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import TimeoutError as NotInTime
 from contextlib import contextmanager
+from typing import TypeVar
 
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
+from distributary.ingest.interruptible import answer_to
 from distributary.ingest.log_paths import LOG
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.log import is_version, last_checkpoint, newest_version
 from distributary.values import without_logins
+
+T = TypeVar("T")
 
 _ARROW = re.compile(r"(?:\x1b\[\d+m)?\u21b3(?:\x1b\[0m)?")
 
@@ -24,15 +30,29 @@ def opened(table: At) -> DeltaTable:
     https://github.com/delta-io/delta/blob/master/PROTOCOL.md#last-checkpoint-file Raises TableNotFoundError, other DeltaErrors where delta-rs cannot open it, and OSError where the place does not answer.
     """
     files = files_at(table)
+    return answered(files, lambda: _opened(files))
+
+
+def _opened(files: Files) -> DeltaTable:
+    try:
+        return DeltaTable(files.url, storage_options=options(files))
+    except DeltaError:
+        # delta-rs looks for entries only from where the log says that its checkpoint is, unless an older version is asked for.
+        newest = newest_version(files)
+        if newest is None or last_checkpoint(files).version <= newest:
+            raise
+        return DeltaTable(files.url, version=newest, storage_options=options(files))
+
+
+def answered(files: Files, ask: Callable[[], T]) -> T:
+    """What delta-rs answers that asks the place, told as in `told`. Raises ConnectionError where nobody answers that at all."""
     with told(files):
+        if files.patience is None:
+            return ask()
         try:
-            return DeltaTable(files.url, storage_options=options(files))
-        except DeltaError:
-            # delta-rs looks for entries only from where the log says that its checkpoint is, unless an older version is asked for.
-            newest = newest_version(files)
-            if newest is None or last_checkpoint(files).version <= newest:
-                raise
-            return DeltaTable(files.url, version=newest, storage_options=options(files))
+            return answer_to(ask, threading.Event(), files.patience)
+        except NotInTime:
+            raise ConnectionError(f"no answer came within {files.patience:g} seconds") from None
 
 
 @contextmanager

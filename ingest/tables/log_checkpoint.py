@@ -22,7 +22,7 @@ from distributary.ingest.log_paths import LOG, entry_path, entry_version
 from distributary.ingest.settings.table_properties import interval_seconds
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import temporary_files
-from distributary.ingest.tables.handle import opened, told
+from distributary.ingest.tables.handle import answered, opened
 from distributary.ingest.tables.log import LastCheckpoint, entry_tag, has_entry, is_whole, last_checkpoint
 from distributary.values import without_logins
 
@@ -49,6 +49,10 @@ _STEPS = 8
 # What a log's checkpoints may take together: this many times the newest one, or this many bytes.
 _CHECKPOINTS, _CHECKPOINT_BYTES = 2.5, 16 * 2**20
 
+# So many of the newest entries are looked at again once a checkpoint of them is there: whoever puts another in the place of one looked before
+# that came.
+_RACED = 10
+
 # A version, what of it that is, and the file.
 _LogFile = tuple[int, str, Info]
 
@@ -56,6 +60,19 @@ _LAST = f"{LOG}/_last_checkpoint"
 
 # Only names whose meaning is known are taken away: entries, their sums, and checkpoints in one file or in parts.
 _NAME = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet|checkpoint\.\d{10}\.\d{10}\.parquet)")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A checkpoint in a folder, by its version, and what tells the newest entries that are in it from others of the same versions."""
+
+    version: int
+    tags: Mapping[int, str]
+
+    def is_wrong(self, place: Files) -> bool:
+        """Whether another entry is in the place of one of these: on a local file system Delta's own store may put it there."""
+        now = _tags(place, min(self.tags) - 1) if self.tags else {}
+        return any(now.get(number, tag) != tag for number, tag in self.tags.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +120,8 @@ class LogCheckpoints:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="log-checkpoint")
         self._under_way: dict[str, Future[None]] = {}
         self._followed: dict[str, int] = {}
+        self._cleaned: dict[str, int] = {}
+        self._made: dict[str, Made] = {}
         self._lock = threading.Lock()
 
     def follow(self, committed: Committed) -> None:
@@ -125,6 +144,17 @@ class LogCheckpoints:
             under_way = list(self._under_way.values())
         wait(under_way)
 
+    def take_back(self, place: Files) -> None:
+        """Take a table's newest checkpoint away that was made here, if another writer's entry took the place of one that is in it."""
+        with self._lock:
+            under_way = self._under_way.get(place.url)
+        if under_way is not None:
+            wait([under_way])
+        with self._lock:
+            made = self._made.pop(place.url, None)
+        if made is not None and made.is_wrong(place):
+            _take_away(place, made.version)
+
     def close(self) -> None:
         """Wait for what is under way, and end."""
         self._pool.shutdown()
@@ -134,9 +164,15 @@ class LogCheckpoints:
             last = last_checkpoint(committed.place)
             # Upkeep may have been here meanwhile.
             is_newer = last.version > committed.version and has_entry(committed.place, last.version)
+            newest = last.version
             if not is_newer and is_due(committed, last):
-                _write(committed, last)
-            clean_up(committed)
+                made, newest = _write(committed, last), committed.version
+                with self._lock:
+                    self._made |= {} if made is None else {committed.place.url: made}
+            # Looking through a log takes the longer the more was committed within the time that it is kept for. Without a checkpoint all of it stays.
+            if self._cleaned.get(committed.place.url, -1) != newest:
+                clean_up(committed)
+                self._cleaned[committed.place.url] = newest
         except (DeltaError, OSError, ValueError) as error:
             _log.warning(
                 "table %s: no checkpoint was written (%s); the next one will do",
@@ -208,13 +244,14 @@ def _checkpoints(place: Files, files: Iterable[_LogFile]) -> Iterator[tuple[int,
 def _too_many(place: Files, files: Sequence[_LogFile], bound: int, newest: int) -> Iterator[str]:
     """Checkpoints that make a log several times what it needs, from the oldest on: times travelled to are mostly recent.
 
-    The one that the oldest readable version stands on stays, as does the one that readers may have come upon within the last hour.
+    The one that the oldest readable version stands on stays, and the one behind it, which takes its place with time: only once that one is old,
+    too, may entries go. So does the one that readers may have come upon within the last hour.
     """
     found = [(version, info) for version, info in _checkpoints(place, files) if bound <= version <= newest]
     hour_old = _older(files, newest, _LEAST_SECONDS * 1000)
     seen = max((version for version, _ in _checkpoints(place, hour_old)), default=0)
     held = sum(info.size for _, info in found)
-    for version, info in found[1:]:
+    for version, info in found[2:]:
         if version >= seen or held <= max(_CHECKPOINTS * found[-1][1].size, _CHECKPOINT_BYTES):
             return
         held -= info.size
@@ -262,30 +299,64 @@ def _named(place: Files) -> Iterator[_LogFile]:
             yield int(found[1]), found[2], info
 
 
-def _write(committed: Committed, last: LastCheckpoint) -> None:
+def _write(committed: Committed, last: LastCheckpoint) -> Made | None:
+    """The checkpoint that was written in a folder; None where it was not to stay, and in a store, where entries are never replaced."""
+    place = committed.place
     if last.version > committed.version:
         # delta-rs puts no lower one in its place. Without it a log is listed from its beginning.
-        committed.place.delete([_LAST])
+        place.delete([_LAST])
         last = LastCheckpoint()
-    if committed.place.remote and committed.entries and last.plain:
+    if place.remote and committed.entries and last.plain:
         # Entries may be gone behind a checkpoint that the log does not tell of: delta-rs finds it.
         with suppress(FileNotFoundError):
             _write_from_copy(committed, last)
-            return
-    handle = opened(committed.place)
+            return None
+    first = committed.version - _RACED
+    tags = {} if place.remote else _tags(place, first)
+    handle = opened(place)
+    if not place.remote:
+        # Those that came while it was opened are in it.
+        tags = {**_tags(place, first), **tags}
     written = [_checkpoint_path(handle.version()), _LAST]
-    if not committed.place.remote:
+    if not place.remote:
         # Those that Spark wrote have Hadoop's sums beside them, by which it would not read ours.
-        committed.place.delete(f"{LOG}/.{path.rpartition('/')[2]}.crc" for path in written)
-    with told(committed.place):
-        handle.create_checkpoint()
+        place.delete(f"{LOG}/.{path.rpartition('/')[2]}.crc" for path in written)
+    answered(place, handle.create_checkpoint)
     # What is cleaned up behind it is gone for good.
     try:
-        committed.place.sync(written)
+        place.sync(written)
     except OSError:
         # Asked once more a disk says that it has what it did not take.
-        committed.place.delete(reversed(written))
+        place.delete(reversed(written))
         raise
+    made = Made(handle.version(), {number: tag for number, tag in tags.items() if number <= handle.version()})
+    if made.is_wrong(place):
+        _take_away(place, made.version)
+        return None
+    return made
+
+
+def _tags(place: Files, behind: int) -> dict[int, str]:
+    """What tells the entries of a log behind a version from others by their names."""
+    after = "" if behind < 0 else entry_path(behind).rpartition("/")[2]
+    found = ((entry_version(info.name), info.tag) for info in place.list(LOG, after))
+    return {version: tag for version, tag in found if version is not None}
+
+
+def _take_away(place: Files, version: int) -> None:
+    """Delete a checkpoint that has what an entry said which is gone, and later ones, made of it; not where the log is not whole without."""
+    files = list(_named(place))
+    entries = {number for number, _, info in files if entry_version(info.name) is not None}
+    before = max((number for number, _ in _checkpoints(place, files) if number < version), default=-1)
+    if not entries.issuperset(range(before + 1, max(entries, default=version) + 1)):
+        _log.warning(
+            "table %s: its checkpoint of version %s has what an entry said that another writer's took the place of, and is all that tells of what "
+            "was before it. Compare the table with its log",
+            *(place, version),
+        )
+        return
+    wrong = (info.path for number, kind, info in files if number >= version and "checkpoint" in kind)
+    place.delete([_LAST, *wrong])
 
 
 def _write_from_copy(committed: Committed, last: LastCheckpoint) -> None:

@@ -279,9 +279,11 @@ class NativeCommits:
         now = entry_tag(place, seen.state.version)
         return now not in (None, seen.entry) and entry_tag(place, seen.state.version - 1) == seen.before
 
-    def forget(self, table: At) -> None:
-        """Take note that a table is not what it was."""
+    def forget(self, table: At, *, replaced: bool = False) -> None:
+        """Take note that a table is not what it was; if another writer `replaced` an entry of it, which may be in a checkpoint by now."""
         url = files_at(table).url
+        if replaced:
+            self._checkpoints.take_back(files_at(table))
         self._seen.pop(url, None)
         self._files.forget(url)
 
@@ -313,6 +315,8 @@ class NativeCommits:
         """The table as it is; where it has to be opened, an application's newest transaction is asked for by the way."""
         seen = self._seen.get(place.url)
         if seen is None or not (_is_caught_up(place, seen) if newest else _is_there(place, seen)):
+            if not (seen is None or place.remote or _is_there(place, seen)):
+                self.forget(place, replaced=True)
             seen = self._seen[place.url] = _look_at(place, app_id or self._app_of(place.url))
         return seen
 

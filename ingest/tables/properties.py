@@ -29,7 +29,7 @@ from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.conditions import quoted
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import TableBook, with_topics
-from distributary.ingest.tables.log import ENGINE, is_read, put_entry
+from distributary.ingest.tables.log import ENGINE, entry, is_read, put_entry
 from distributary.ingest.tables.state import TableState, read_state, state_of
 from distributary.ingest.tables.state_by_spark import path_for_spark, require_delta
 
@@ -200,6 +200,13 @@ def put_columns(place: Files, handle: DeltaTable, columns: DeltaSchema) -> None:
     ]
     if not _put_read(place, handle.version() + 1, actions):
         raise CommitFailedError(f"table {place}: another writer was first")
+    require_altered(place, handle.version() + 1)
+
+
+def require_altered(place: Files, version: int) -> None:
+    """Raises CommitFailedError where another entry took the place of the one by which a table was altered, as Spark's own store does it in a folder."""
+    if not place.remote and not any("metaData" in action for action in entry(place, version)):
+        raise CommitFailedError(f"table {place}: another writer's entry took the place of version {version}")
 
 
 def actions_of_columns(handle: DeltaTable, schema: str) -> list[dict[str, Any]]:

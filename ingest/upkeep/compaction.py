@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from distributary.ingest import failpoints
 from distributary.ingest.clustering.cubes import bins
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.storage.contract import Files
@@ -27,6 +29,12 @@ _TARGET_BYTES = 128 * 2**20
 _SIZE = re.compile(r"(\d+)([kmgt]?)b?", re.IGNORECASE)
 
 _FACTORS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+
+CANNOT_REWRITE = "delta-rs cannot rewrite its rows"
+"""What is said of a table that delta-rs reads and does not bring together, as where a field was added within a map's values."""
+
+# As Rust's own failures reach Python: https://docs.rs/pyo3/latest/pyo3/panic/struct.PanicException.html
+_PANIC = "PanicException"
 
 # How often a compaction is begun anew because a batch changed what it read.
 ATTEMPTS = 4
@@ -110,7 +118,7 @@ def compact(place: Files, *, dry_run: bool = False) -> Compaction:
             continue
         except DeltaError as error:
             # What it says may quote a value of a row.
-            why = f"delta-rs cannot rewrite its rows ({type(error).__name__}); Spark's OPTIMIZE may"
+            why = f"{CANNOT_REWRITE} ({type(error).__name__}); Spark's OPTIMIZE may"
             return Compaction(before, Size.of(sizes), left=why)
         sync(place, range(version + 1, handle.version() + 1), "OPTIMIZE")
         return Compaction(
@@ -137,6 +145,26 @@ def target_bytes(properties: Mapping[str, str]) -> int:
 def said(error: Exception) -> str:
     """What delta-rs says of an error, in its first sentence."""
     return without_logins(str(error)).strip().partition("\n")[0]
+
+
+def fault(error: BaseException) -> str:
+    """Why one of several tables failed, whatever that was: of what nobody has foreseen where it was, as its words may quote a value of a row.
+
+    Raises what is no fault of a table's: whatever asks the program to end.
+    """
+    if isinstance(error, DeltaError | OSError | ValueError):
+        return said(error)
+    # What a native library comes to its own end by is no Exception.
+    ends = not isinstance(error, Exception) and type(error).__name__ != _PANIC
+    if ends or isinstance(error, failpoints.Failpoint):
+        raise error
+    return f"it failed by {raised_at(error)}, which nobody has foreseen"
+
+
+def raised_at(error: BaseException) -> str:
+    """An error's class and the line that raised it."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {last.filename}, line {last.lineno}"
 
 
 def _sizes(handle: DeltaTable) -> list[list[int]]:

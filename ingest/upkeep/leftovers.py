@@ -87,7 +87,8 @@ class Bound:
         """
         told = properties.get(RETENTION)
         # Delta lets the word be left out.
-        own = interval_seconds(told or f"interval {DAYS} days") or interval_seconds(f"interval {told}")
+        own = interval_seconds(told or f"interval {DAYS} days")
+        own = interval_seconds(f"interval {told}") if own is None else own
         if own is None:
             return None
         wished = older_than_days * _DAY_SECONDS

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
+import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 
@@ -15,6 +17,7 @@ from deltalake.exceptions import DeltaError
 
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
+from distributary.ingest.checkpoint.generation import known_id
 from distributary.ingest.columns.safe_names import (
     BATCHES_TABLE,
     CHANGES_TABLE,
@@ -23,10 +26,11 @@ from distributary.ingest.columns.safe_names import (
     RESERVED_TABLES,
     RESOLVED_TABLE,
 )
-from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.commit_log.owners import Records, Whose
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
+from distributary.ingest.settings.groups import Keep
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
@@ -36,7 +40,7 @@ from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.log_checkpoint import shorten_tail
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep.clustered import cluster
-from distributary.ingest.upkeep.compaction import Compaction, Size, said
+from distributary.ingest.upkeep.compaction import Compaction, Size, fault, said
 from distributary.ingest.upkeep.ledger_days import Bounds
 from distributary.ingest.upkeep.leftovers import DAYS, RETENTION, Bound, Leftovers, delete, leftovers
 from distributary.ingest.upkeep.made_of_others import derived_tables
@@ -51,6 +55,9 @@ _CLOCK = ".distributary/upkeep"
 
 # In the checkpoint: what was read of the logs of tables, a file each.
 _KNOWN = "upkeep"
+
+# Beside these: the tables that upkeep was at when it died.
+_UNDER_WAY = f"{_KNOWN}/under-way"
 
 # A compaction takes memory and processors; of a store it mostly waits.
 _THREADS, _THREADS_IN_STORES = 1, 4
@@ -177,10 +184,10 @@ def maintain(
     root = open_files(settings.sink.root, settings.storage)
     try:
         owners = Records(root).all()
-        mine = sorted(table for table, owner in owners.items() if owner.pipeline == settings.name)
+        own = Checkpoint(open_files(settings.checkpoint, settings.storage))
+        mine, whose = Records(root).of_pipeline(settings.name, known_id(own))
         derived = derived_tables(root, settings.derive, settings.name)
         tables = _chosen(root, mine, derived, wish.tables)
-        own = Checkpoint(open_files(settings.checkpoint, settings.storage))
         waits = undecided(
             own,
             owners.values(),
@@ -196,22 +203,23 @@ def maintain(
         record = RecordUpkeep()
         if RESERVED_TABLES.intersection(tables):
             parked = {table: waits.parked[table] for table in mine if table in waits.parked}
-            its = Pipeline(settings.name, replace(waits, parked=parked))
+            its = Pipeline(whose, replace(waits, parked=parked))
             record = keep_record(root, its, settings.sink.keep, now, dry_run=wish.dry_run)
-            record = record if wish.dry_run else _told_together(root, settings, now, record)
-        done = _each(_Round(root, own.files, wish, waits, now), tables, make_bar)
+            record = record if wish.dry_run else _told_together(root, whose, settings.sink.keep, now, record)
+        under_way = _UnderWay(own.files, keeps=not wish.dry_run and _is_begun(own.files))
+        done = _each(_Round(root, own.files, wish, waits, now, under_way), under_way.last(tables), make_bar)
+        under_way.over()
+    done.sort(key=lambda one: tables.index(one.table))
     return Upkeep(settings.name, wish.dry_run, wish.older_than_days, tuple(done), record)
 
 
-def _told_together(root: Files, settings: Settings, now: int, record: RecordUpkeep) -> RecordUpkeep:
+def _told_together(root: Files, whose: Whose, keep: Keep, now: int, record: RecordUpkeep) -> RecordUpkeep:
     """What replays tell, brought together: behind what is let go, of which nobody asks any more when it was."""
-    gone = Bounds.of(
-        datetime.fromtimestamp(now / 1000, timezone.utc), None, settings.sink.keep.quarantine_days
-    ).purged
+    gone = Bounds.of(datetime.fromtimestamp(now / 1000, timezone.utc), None, keep.quarantine_days).purged
     try:
-        tell_together(root, settings.name, None if record.failed or record.left else gone)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return replace(record, failed=record.failed or said(error))
+        tell_together(root, whose, None if record.failed or record.left else gone)
+    except BaseException as error:  # noqa: BLE001 whatever it is, the tables have their upkeep
+        return replace(record, failed=record.failed or fault(error))
     return record
 
 
@@ -272,11 +280,66 @@ def _chosen(root: Files, mine: Sequence[str], derived: Sequence[str], wished: Se
     return [table for table in there if not wished or table in wished]
 
 
+@dataclass(slots=True)
+class _UnderWay:
+    """The tables that upkeep is at, as its checkpoint has them: at one of these a round has died, if it did, and the next one may, too.
+
+    keeps  whether it is kept there
+
+    Nothing raises: without it tables have their upkeep in their order.
+    """
+
+    checkpoint: Files
+    keeps: bool
+    tables: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def last(self, tables: Sequence[str]) -> list[str]:
+        """The tables, behind all others those at which the round before this one died."""
+        try:
+            told = json.loads(self.checkpoint.read(_UNDER_WAY))
+        except (OSError, ValueError):
+            return list(tables)
+        return sorted(tables, key=lambda table: isinstance(told, list) and table in told)
+
+    @contextmanager
+    def at(self, table: str) -> Iterator[None]:
+        """Inside, upkeep is at this table."""
+        if not self.keeps:
+            yield
+            return
+        with self.lock:
+            self.tables.append(table)
+            with suppress(OSError):
+                self.checkpoint.make_folder(_KNOWN)
+                self.checkpoint.put(_UNDER_WAY, json.dumps(self.tables).encode())
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.tables.remove(table)
+
+    def over(self) -> None:
+        """The round is whole."""
+        if self.keeps:
+            with suppress(OSError):
+                self.checkpoint.delete([_UNDER_WAY])
+
+
+def _is_begun(checkpoint: Files) -> bool:
+    """Whether there is a checkpoint: otherwise none is begun."""
+    try:
+        return checkpoint.info(GENERATION) is not None
+    except OSError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class _Round:
     """One round of upkeep: of the tables under a root, as is wished, with what was undecided before, at a time by the root's clock.
 
     checkpoint  the pipeline's, where it is kept what was read of tables' logs
+    under_way   where it is kept at which tables upkeep is
     """
 
     root: Files
@@ -284,9 +347,14 @@ class _Round:
     wish: Wish
     waits: Undecided
     now: int
+    under_way: _UnderWay
 
     def keep_up(self, table: str) -> TableUpkeep:
         """What was done to a table, by its folder."""
+        with self.under_way.at(table):
+            return self._kept_up(table)
+
+    def _kept_up(self, table: str) -> TableUpkeep:
         for folder, waiting in self.waits.parked.items():
             # What waits reads its deletes from the files that it remembered them in, whatever that table names by then.
             if table in (folder, memory_folder(folder)):
@@ -299,8 +367,8 @@ class _Round:
         except DeltaError as error:
             why = f"delta-rs cannot open it ({said(error)}); Spark's OPTIMIZE and VACUUM may"
             return TableUpkeep(table, left=(why,))
-        except OSError as error:
-            return TableUpkeep(table, failed=said(error))
+        except BaseException as error:  # noqa: BLE001 whatever it is, the other tables have their upkeep
+            return TableUpkeep(table, failed=fault(error))
         compaction, gone = Compaction(Size(), Size()), Leftovers()
         left, failed = list[str](), None
         try:
@@ -317,9 +385,8 @@ class _Round:
             gone = found
             # Behind that: a checkpoint forgets what was taken away as soon as it may go, and some is known by that alone.
             left += [] if self.wish.dry_run else _summed_up(place, state.properties)
-        # A log that was edited is no JSON.
-        except (DeltaError, OSError, ValueError) as error:
-            failed = said(error)
+        except BaseException as error:  # noqa: BLE001 the same; of this table it is told how far it came
+            failed = fault(error)
         return TableUpkeep(
             table,
             compaction.before,
@@ -343,8 +410,10 @@ class _Round:
         path = f"{_KNOWN}/{place.url.rpartition('/')[2]}.json"
         taken = self._taken_away(path)
         gone = leftovers(place, bound, self.waits, is_shared=shared, partitions=partitioned_by, taken=taken)
-        if not self.wish.dry_run:
-            self._keep(path, taken)
+        if not self.wish.dry_run and _is_begun(self.checkpoint):
+            with suppress(OSError):
+                self.checkpoint.make_folder(_KNOWN)
+                self.checkpoint.put(path, taken.content())
         return gone, [
             f"files that stay though they are old: {gone.held:,}, as {gone.why}"
         ] if gone.held else []
@@ -355,10 +424,3 @@ class _Round:
             return TakenAway.told(self.checkpoint.read(path))
         except OSError:
             return TakenAway()
-
-    def _keep(self, path: str, taken: TakenAway) -> None:
-        with suppress(OSError):
-            # Where there is no checkpoint none is begun.
-            if self.checkpoint.info(GENERATION) is not None:
-                self.checkpoint.make_folder(_KNOWN)
-                self.checkpoint.put(path, taken.content())

@@ -15,6 +15,7 @@ from distributary.errors import DistributaryError
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
+from distributary.ingest.upkeep.compaction import fault
 from distributary.ingest.upkeep.in_runs import MARK
 from distributary.ingest.upkeep.maintain import Upkeep, Wish, maintain, time_there
 
@@ -44,6 +45,8 @@ def _kept_up(settings: Settings) -> dict[str, str]:
         done = maintain(settings, wish, clock=clock)
     except (DistributaryError, OSError) as error:
         return {"failed": str(error)}
+    except Exception as error:  # noqa: BLE001 whatever it is, nobody reads what else this process says
+        return {"failed": fault(error)}
     try:
         done.check()
     except DistributaryError as error:

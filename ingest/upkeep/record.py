@@ -13,7 +13,7 @@ from datetime import datetime, timezone
 import numpy as np
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
-from deltalake.exceptions import CommitFailedError, DeltaError
+from deltalake.exceptions import CommitFailedError
 from pyarrow import dataset
 
 from distributary.ingest.columns.safe_names import (
@@ -22,6 +22,7 @@ from distributary.ingest.columns.safe_names import (
     QUARANTINE_TABLE,
     RESOLVED_TABLE,
 )
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.parquet.data_file import generation_mark
 from distributary.ingest.settings.groups import Keep
 from distributary.ingest.storage.contract import Files
@@ -29,7 +30,7 @@ from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of, table_folder
 from distributary.ingest.upkeep import ledger_days
-from distributary.ingest.upkeep.compaction import ATTEMPTS, NO_HOOKS, said, sync
+from distributary.ingest.upkeep.compaction import ATTEMPTS, NO_HOOKS, fault, sync
 from distributary.ingest.upkeep.ledger_days import Bounds, Row, Span
 from distributary.ingest.upkeep.light_rows import LightRows
 from distributary.ingest.upkeep.replayed import begun_before, replays_before
@@ -72,13 +73,9 @@ class RecordUpkeep:
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Whose record it is.
+    """Whose record it is, and what is undecided of it yet."""
 
-    name   the pipeline's
-    waits  what is undecided yet
-    """
-
-    name: str
+    whose: Whose
     waits: Undecided
 
 
@@ -95,20 +92,31 @@ def keep_record(root: Files, mine: Pipeline, keep: Keep, now: int, *, dry_run: b
     round_ = _Round(root, mine, keep, datetime.fromtimestamp(now / 1000, timezone.utc), dry_run)
     done = RecordUpkeep()
     try:
-        for generation, rows in sorted(_generations(root, mine.name).items()):
+        for generation, rows in sorted(_generations(root, mine.whose).items()):
             done = round_.kept(done, generation, rows)
         done = round_.refused_again(done)
-    except (DeltaError, OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        done = replace(done, failed=said(error))
+    except BaseException as error:  # noqa: BLE001 whatever it is, the tables have their upkeep
+        done = replace(done, failed=fault(error))
     return done
 
 
-def _generations(root: Files, pipeline: str) -> Mapping[str, LightRows]:
+def _generations(root: Files, whose: Whose) -> Mapping[str, LightRows]:
     """What there is to know, at first, of each generation's rows in the ledger, in their order."""
     handle = opened(root.below(BATCHES_TABLE))
     there = [name for name in ledger_days.LIGHT if name in handle.schema().to_arrow().names]
-    rows = _table(handle, dataset.field("pipeline") == pipeline, ["generation", *there])
+    rows = _table(handle, _is_of(whose), ["generation", *there])
     return LightRows.by(rows, "generation", "batch_id")
+
+
+def _is_of(whose: Whose) -> dataset.Expression:
+    """Which rows are a pipeline's: a generation is all of one, whatever that was called when they came."""
+    # Of none the type has to be said.
+    names, mine, others = (
+        pa.array(sorted(some), pa.string()) for some in (whose.names, whose.mine, whose.others)
+    )
+    generation = dataset.field("generation")
+    named = dataset.field("pipeline").isin(names) & ~generation.isin(others)
+    return generation.isin(mine) | named
 
 
 def _table(handle: DeltaTable, where: dataset.Expression, columns: list[str] | None = None) -> pa.Table:
@@ -200,7 +208,7 @@ class _Round:
         field, handle = dataset.field("generation"), opened(place)
         if "pipeline" not in handle.schema().to_arrow().names:
             return done
-        mine = field.isin(list(replays)) & (dataset.field("pipeline") == self.mine.name)
+        mine = field.isin(list(replays)) & dataset.field("pipeline").isin(sorted(self.mine.whose.names))
         places = [place, *(one for one in [self.root.below(RESOLVED_TABLE)] if has_log(one))]
         there = {
             one
@@ -226,7 +234,7 @@ class _Round:
             version = handle.version()
             if place.url == self.root.below(RESOLVED_TABLE).url:
                 # Whoever holds the tables against the ledger finds these records in them, and in no batch's part of it.
-                keep_moved(self.root, self.mine.name, _table(handle, mine, [*PLACE, "outcome"]))
+                keep_moved(self.root, self.mine.whose, _table(handle, mine, [*PLACE, "outcome"]))
             try:
                 handle.delete(condition, post_commithook_properties=NO_HOOKS)
             except CommitFailedError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
@@ -16,8 +17,9 @@ from typing import Any
 from pyroaring import BitMap64
 
 from distributary.ingest.checkpoint.folder import BEGUN, going
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.upkeep.resolved import Partition, bitmaps, bitmaps_to_json
+from distributary.ingest.upkeep.resolved import Partition, bitmaps, bitmaps_to_json, whole
 
 OUTCOMES = ".distributary/replays"
 """Where, under the root: a JSON file each, called as the replay's id, until upkeep brings them together."""
@@ -150,25 +152,25 @@ class Since:
         return {ADDED: added, MERGED: [], REFUSED: [], DROPPED: out}
 
 
-def since(root: Files, pipeline: str) -> Since:
-    """What all replays of a pipeline did. Raises OSError, and ValueError, KeyError or TypeError of a file that is none of these."""
-    return _since(told for _, told in _told(root, pipeline))
+def since(root: Files, names: AbstractSet[str]) -> Since:
+    """What all replays did of a pipeline that has, or had, these names. Raises OSError, and ValueError, KeyError or TypeError of a file that is none of these."""
+    return _since(told for _, told in _told(root, names))
 
 
-def tell_together(root: Files, pipeline: str, gone: datetime | None = None) -> int:
+def tell_together(root: Files, whose: Whose, gone: datetime | None = None) -> int:
     """How many files of a pipeline's replays became one, which says the same; none as long as there are few.
 
     gone  what was refused before that is in quarantine no more, so that nobody asks when those replays were
 
     Whoever dies amid it leaves files that say the same twice. Raises as `since`.
     """
-    every = list(_told(root, pipeline))
+    every = _told(root, whose.names)
     if len(every) < _FEW:
         return 0
     name, newest = f"{TOGETHER}{uuid.uuid4().hex}.json", every[-1][1]
     value = {
         "format": 1,
-        "pipeline": pipeline,
+        "pipeline": whose.name,
         "replay": name,
         "at": newest["at"],
         "turn": newest.get("turn", -1),
@@ -187,16 +189,10 @@ def _since(every: Iterable[Mapping[str, Any]]) -> Since:
     return found
 
 
-def _told(root: Files, pipeline: str) -> list[tuple[str, Mapping[str, Any]]]:
+def _told(root: Files, names: AbstractSet[str]) -> list[tuple[str, Mapping[str, Any]]]:
     """What each told, by the name of its file, the oldest first."""
-    found = list[tuple[str, Mapping[str, Any]]]()
-    for name in root.names(OUTCOMES):
-        try:
-            told = json.loads(root.read(f"{OUTCOMES}/{name}"))
-        except FileNotFoundError:
-            continue  # brought together with others meanwhile
-        if told["pipeline"] == pipeline:
-            found.append((name, told))
+    every = ((name, json.loads(data)) for name, data in whole(root, OUTCOMES).items())
+    found = [(name, told) for name, told in every if told["pipeline"] in names]
     # Earlier versions went by the clock.
     return sorted(found, key=lambda one: (int(one[1].get("turn", -1)), str(one[1]["at"])))
 

@@ -6,6 +6,7 @@ import base64
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.storage.contract import Files
 
 MOVED = ".distributary/resolved"
@@ -29,39 +31,39 @@ _MOVED, _OTHERS = "moved", "others"
 Partition = tuple[str, int]
 
 
-def keep_moved(root: Files, pipeline: str, rows: pa.Table) -> None:
+def keep_moved(root: Files, whose: Whose, rows: pa.Table) -> None:
     """Keep where these rows of `quarantine_resolved` are from, before they go: those that got a row in a table, and the others. Doing it again changes nothing.
 
     Raises OSError, and ValueError, KeyError or TypeError where what was kept before cannot be read.
     """
     if not rows.num_rows:
         return
-    before = _files(root, pipeline)
+    before = _files(root, whose.names)
     to_table = pc.fill_null(pc.equal(rows["outcome"], TO_TABLE), False)
     found = {_MOVED: _places(rows.filter(to_table)), _OTHERS: _places(rows.filter(pc.invert(to_table)))}
     for told in before.values():
         for name, places in found.items():
             for partition, bitmap in told[name].items():
                 places[partition] = places.get(partition, BitMap64()) | bitmap
-    value = {"format": 1, "pipeline": pipeline} | {
+    value = {"format": 1, "pipeline": whose.name} | {
         name: bitmaps_to_json(places) for name, places in found.items()
     }
     root.put_new(f"{MOVED}/{uuid.uuid4().hex}.json", json.dumps(value).encode())
     root.delete(f"{MOVED}/{name}" for name in before)
 
 
-def moved(root: Files, pipeline: str | None) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
-    """Where the records are from of which `quarantine_resolved` does not tell any more that a table has them; of a pipeline, or of all.
+def moved(root: Files, names: AbstractSet[str] | None) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
+    """Where the records are from of which `quarantine_resolved` does not tell any more that a table has them; of pipelines of these names, or of all.
 
     One may be told of twice. Raises as `keep_moved`.
     """
-    for told in _files(root, pipeline).values():
+    for told in _files(root, names).values():
         yield from _offsets(told[_MOVED])
 
 
-def let_go(root: Files, pipeline: str) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
+def let_go(root: Files, names: AbstractSet[str]) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
     """Where the records are from of which it does not tell any more that they are open no more, whatever became of them. As `moved`."""
-    for told in _files(root, pipeline).values():
+    for told in _files(root, names).values():
         for places in told.values():
             yield from _offsets(places)
 
@@ -76,17 +78,31 @@ def _places(rows: pa.Table) -> dict[Partition, BitMap64]:
     return {(one[PLACE[0]], one[PLACE[1]]): BitMap64(one[f"{PLACE[2]}_list"]) for one in found}
 
 
-def _files(root: Files, pipeline: str | None) -> dict[str, dict[str, dict[Partition, BitMap64]]]:
+def _files(root: Files, names: AbstractSet[str] | None) -> dict[str, dict[str, dict[Partition, BitMap64]]]:
     found = dict[str, dict[str, dict[Partition, BitMap64]]]()
-    for name in sorted(root.names(MOVED)):
-        try:
-            told = json.loads(root.read(f"{MOVED}/{name}"))
-        except FileNotFoundError:
-            continue  # brought together with others meanwhile
-        if pipeline in (None, told["pipeline"]):
+    for name, data in whole(root, MOVED).items():
+        told = json.loads(data)
+        if names is None or told["pipeline"] in names:
             # Of others earlier versions kept nothing.
             found[name] = {_MOVED: bitmaps(told[_MOVED]), _OTHERS: bitmaps(told.get(_OTHERS, ()))}
     return found
+
+
+def whole(root: Files, folder: str) -> dict[str, bytes]:
+    """What the files of a folder say, by their names in order, which others bring together meanwhile: all of it, and some perhaps twice. Raises OSError."""
+    gone = ""
+    while True:
+        found = dict[str, bytes]()
+        try:
+            for name in sorted(root.names(folder)):
+                found[name] = root.read(f"{folder}/{name}")
+        except FileNotFoundError:
+            # What says the same now may have come behind the listing.
+            if gone == name:
+                raise
+            gone = name
+        else:
+            return found
 
 
 def bitmaps(told: Iterable[Sequence[Any]]) -> dict[Partition, BitMap64]:

@@ -31,7 +31,9 @@ def pieces(
     """
     if not len(rows):
         return [], []
-    if _survives(rows, decode, seconds):
+    # A child ends, or never does, of other things than a payload, too: of memory that others took, or a machine that stood still.
+    tries = 2 if len(rows) == 1 else 1
+    if any(_survives(rows, decode, seconds) for _ in range(tries)):
         return [rows], []
     if len(rows) == 1:
         return [], [int(rows[0])]

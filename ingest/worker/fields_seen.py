@@ -1,6 +1,7 @@
 """What workers saw of fields that get no column, and the warning about each: those that the schema lacks, and those beyond its bound.
 
 Only the run's operator can help: the first take the schema that the producer writes with, the others decode.max_fields or a hint.
+So it is with record types whose columns the routing expression does not go with.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.base import UnknownField
+from distributary.codecs.types.masks import Rows
 from distributary.ingest.kafka.offset_spans import place_of
 from distributary.ingest.pins import Coordinates
 
@@ -146,7 +148,49 @@ class GrowthWarnings:
                 "the inferred schema%s would grow beyond decode.max_fields (%s) by fields of %s records of this batch, first at %s: what "
                 "it has no column for is in the rescued column. If names are made of data, give that field a type in "
                 "decode.schema_hints, such as map<string, string>, and run `distributary infer --refresh`; otherwise raise "
-                "decode.max_fields",
+                "decode.max_fields. Fields by which the settings would refuse every record are among them, whatever that says",
                 *("" if entity is None else f" of {entity}", max_fields, seen[entity].records),
                 "/".join(map(str, seen[entity].first)),
             )  # fmt: skip
+
+
+# A producer of ever new record types shall fill neither a report nor a log.
+_MOST_UNROUTED = 100
+
+# By the record type's name and why the routing expression does not go with it.
+Unrouted = dict[tuple[str, str], Sighting]
+
+
+def note_unrouted(seen: Unrouted, about: tuple[str, str], raw: pa.RecordBatch, rows: Rows) -> None:
+    """Add rows of a batch, which ascend; `about` is their record type's name and why."""
+    if len(rows):
+        join_unrouted(seen, {about: Sighting(len(rows), place_of(raw, int(rows[0])))})
+
+
+def join_unrouted(seen: Unrouted, others: Unrouted) -> None:
+    """Take other sightings into these, up to a bound."""
+    join_sightings(seen, others, _MOST_UNROUTED)
+
+
+def told_of_unrouted(seen: Unrouted) -> list[str]:
+    """The same in words."""
+    return [
+        f"{one.records} records of {record}, first at {'/'.join(map(str, one.first))}: {why}"
+        for (record, why), one in sorted(seen.items())
+    ]
+
+
+class RouteWarnings:
+    """Warns once in a run of each."""
+
+    def __init__(self) -> None:
+        self._told: set[tuple[str, str]] = set()
+
+    def warn(self, seen: Unrouted) -> None:
+        """Tell of those that nobody was told of."""
+        for about, one in sorted(seen.items()):
+            if about in self._told or len(self._told) == _MOST_UNROUTED:
+                continue
+            self._told.add(about)
+            (sentence,) = told_of_unrouted({about: one})
+            _log.warning("%s. They have no entity: policies.no_entity says what becomes of them", sentence)

@@ -164,10 +164,16 @@ class EntityDemux:
         reader = growing_reader(self._task.codec, Schema(0, "STRUCT", NO_FIELDS))
         unmet, most = self._task.report.questions.unmet, self._pins.rules.route.max_tables
         for code, of_entity in _groups(codes.astype(np.int64)):
-            if folders[code] in self._pins.tables.known or len(unmet) < most:
+            if folders[code] not in self._pins.tables.known and len(unmet) >= most:
+                continue
+            # Each gets a schema at once: where there is no room to tell of its fields it grows by them in the passes behind this one.
+            texts = unmet.setdefault(names[code], set())
+            if not self._task.has_room and not texts:
+                texts.add(NO_FIELDS)
+            elif self._task.has_room:
                 payloads = mine.payloads.take(pa.array(places[of_entity]))
                 first = reader.grown(payloads, self._pins.rules.decoding.max_fields)
-                unmet.setdefault(names[code], set()).add(first.text)
+                self._task.propose(texts, first.text)
         self._task.set_aside(mine.raw, rows)
 
 

@@ -24,9 +24,9 @@ from distributary.ingest.pins import Verdict
 from distributary.ingest.reshaping.key import as_landing
 from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.settings.upserts import Upsert
-from distributary.ingest.worker.child_process import pieces
+from distributary.ingest.worker.decoding import in_pieces
 from distributary.ingest.worker.entities import DENIED, NONE, WAITING
-from distributary.ingest.worker.fields_seen import note, note_outgrown
+from distributary.ingest.worker.fields_seen import note, note_outgrown, note_unrouted
 from distributary.ingest.worker.keyed import (
     deleted,
     keyless,
@@ -50,22 +50,15 @@ from distributary.ingest.worker.record_group import (
 )
 from distributary.ingest.worker.report import Growth, Wish
 from distributary.ingest.worker.task import Task, tally
-from distributary.ingest.worker.unrouted import note_unrouted
 
 
 def decode(batch: Batch, rows: Rows, payloads: pa.BinaryArray) -> None:
     """Give these rows of the batch, which ascend and of which these are the bodies, their places."""
-    if not batch.pins.turn.guarded:
-        _decode(batch, rows, payloads)
-        return
-    for piece in _survived(batch, rows, payloads):
-        _decode(batch, rows[piece], payloads.take(pa.array(piece)))
-
-
-def _decode(batch: Batch, rows: Rows, payloads: pa.BinaryArray) -> None:
-    spark, reader = batch.by_spark, batch.reader
-    decoded = spark.decode(reader, payloads, rows) if spark else reader.decode(payloads)
-    place(batch, rows, payloads, decoded)
+    for piece in in_pieces(batch, rows, payloads):
+        if piece.decoded is not None:
+            place(batch, piece.rows, piece.payloads, piece.decoded)
+        elif piece.why is not None:
+            _refuse(batch, piece.rows, [piece.why] * len(piece.rows))
 
 
 def place(batch: Batch, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) -> None:
@@ -127,20 +120,6 @@ def _refuse(
     batch.task.quarantine.take(batch.raw, rows, verdicts, refs, names)
 
 
-def _survived(batch: Batch, rows: Rows, payloads: pa.BinaryArray) -> Sequence[Rows]:
-    """The places of those payloads that their decoder survives, in pieces that it survives at once."""
-
-    def tried(some: Rows) -> Decoded:
-        return batch.reader.decode(payloads.take(pa.array(some)))
-
-    # Where Spark decodes, single records have been tried before it got them.
-    known = np.zeros(len(rows), np.bool_) if batch.by_spark is None else batch.by_spark.deadly[rows]
-    living, found = pieces(np.flatnonzero(~known), tried)
-    dead = np.sort(np.concatenate([np.flatnonzero(known), np.array(found, np.int64)]))
-    _refuse(batch, rows[dead], [reasons.KILLED_WORKER] * len(dead))
-    return living
-
-
 def _without_growth(batch: Batch, rows: Rows, payloads: pa.BinaryArray, decoded: Decoded) -> Decoded:
     """Rows with fields that their inferred schema lacks wait for the driver to let it grow, if it may."""
     beyond = decoded.beyond
@@ -169,7 +148,7 @@ def _proposes(batch: Batch, number: int, payloads: pa.BinaryArray, rows: Rows) -
     if not batch.pins.turn.inferred_final and fields_in(batch.reader.schema) < most:
         proposed = growing_reader(batch.task.codec, batch.pinned.schema).grown(payloads, most)
         if proposed.text != pinned.schema.text:
-            report.questions.proposals.setdefault(pinned.key, set()).add(proposed.text)
+            batch.task.propose(report.questions.proposals.setdefault(pinned.key, set()), proposed.text)
             return True
     note_outgrown(report.sightings.outgrown, pinned.schema.entity, batch.raw, rows.tolist())
     return False

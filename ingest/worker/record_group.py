@@ -30,6 +30,8 @@ from distributary.ingest.pins import (
 )
 from distributary.ingest.reshaping.key import as_landing
 from distributary.ingest.reshaping.leftovers import let_land
+from distributary.ingest.routing.as_said import AS_IT_WAS, met_as_it_was
+from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.worker.entities import Reshaping
 from distributary.ingest.worker.spark_rows import SparkRows
@@ -276,21 +278,36 @@ def _reshaped(part: Part, place: int) -> Part:
 
 
 def without_erased(batch: Batch, rows: Rows, decoded: Decoded) -> Decoded:
-    """Records that were erased, wherever they land, land nowhere."""
+    """Records that were erased, wherever they land, land nowhere; nor do changes that keep such a row as it was beside it."""
     book = batch.pins.rules.tables
+    keeps = isinstance(batch.pins.rules.decoding.codec, Enveloped)
     for text in book.erased.conditions:
+        condition, told = book.conditions[text], with_beside(decoded.rows, decoded.beside)
         try:
-            met = book.conditions[text].met(with_beside(decoded.rows, decoded.beside))
+            met = condition.met(told).fill_null(False).to_numpy(zero_copy_only=False)
         except ConfigError as error:
-            why, mine = Verdict(DELETE_CONDITION, f"erased: {error}"), rows[decoded.source]
-            refs = [batch.pinned_of(row).key[0] for row in mine.tolist()]
-            batch.task.quarantine.take(batch.raw, mine, [why] * len(mine), refs)
+            _nobody_knows(batch, rows[decoded.source], f"erased: {error}")
             return decoded.without(decoded.source)
-        gone = decoded.source[met.fill_null(False).to_numpy(zero_copy_only=False)]
-        if len(gone):
-            batch.task.report.counts.dropped[ERASED] += len(gone)
-            decoded = decoded.without(gone)
+        gone: Mask = met
+        unknown: Mask = np.zeros(len(met), np.bool_)
+        if keeps and isinstance(condition, ReadCondition):
+            was, of_none = met_as_it_was(condition, told)
+            gone, unknown = met | was, of_none & ~met
+        if unknown.any():
+            why = f"erased: the condition does not go with the row as it was ({AS_IT_WAS})"
+            _nobody_knows(batch, rows[decoded.source[unknown]], why)
+        if gone.any():
+            batch.task.report.counts.dropped[ERASED] += int(gone.sum())
+        if (out := gone | unknown).any():
+            decoded = decoded.without(decoded.source[out])
     return decoded
+
+
+def _nobody_knows(batch: Batch, rows: Rows, why: str) -> None:
+    """Keep in quarantine what may be somebody's who was erased."""
+    refs = [batch.pinned_of(row).key[0] for row in rows.tolist()]
+    verdict = Verdict(DELETE_CONDITION, why)
+    batch.task.quarantine.take(batch.raw, rows, [verdict] * len(rows), refs)
 
 
 def stops_by(batch: Batch, rows: Rows, failures: Sequence[Failure]) -> list[str]:

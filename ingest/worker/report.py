@@ -17,8 +17,14 @@ from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.kafka.offset_spans import Spans, join_spans
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Coordinates, RecordKey
-from distributary.ingest.worker.fields_seen import LackedFields, Outgrown, join, join_outgrown
-from distributary.ingest.worker.unrouted import Unrouted, join_unrouted
+from distributary.ingest.worker.fields_seen import (
+    LackedFields,
+    Outgrown,
+    Unrouted,
+    join,
+    join_outgrown,
+    join_unrouted,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self

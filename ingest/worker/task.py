@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from itertools import accumulate
 from typing import TypeVar
 
 import pyarrow as pa
@@ -41,6 +42,10 @@ from distributary.ingest.worker.report import TaskReport, WrittenFile
 # Kept beyond the number that will be asked, so that the most frequent ones are among them; a hostile million is not.
 _MOST_QUESTIONS_KEPT = 10_000
 
+# Of the names among them, which data may make as long as they like, and of schemas that records ask for: the driver holds those of all
+# tasks at once, and Spark gives up where they come to more than a gibibyte. What is not told of is asked for in the next pass.
+_MOST_LETTERS = 2**22
+
 T = TypeVar("T")
 
 
@@ -71,6 +76,7 @@ class Task:
         self._aside = AsideFiles(pins.batch.aside)
         self._readers: dict[int, RecordReader] = {}
         self._met: dict[int, set[int]] = {}
+        self._proposed = 0
         # With Kafka's columns, by the payload's: a thousand tables share a few, and each of what remembers deletes has its own.
         self._whole: dict[tuple[str, Layout], Layout] = {}
 
@@ -115,6 +121,17 @@ class Task:
         if len(rows):
             self._aside.add(raw.take(pa.array(rows)))
             self.report.questions.waiting += len(rows)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether more may be proposed."""
+        return self._proposed < _MOST_LETTERS
+
+    def propose(self, texts: set[str], text: str) -> None:
+        """Tell the driver, among these texts, of a schema that would take what rows set aside bring, as long as there is room."""
+        if self.has_room and text not in texts:
+            self._proposed += len(text)
+            texts.add(text)
 
     def finish(self) -> TaskReport:
         """Write what is still in memory and give the account."""
@@ -168,13 +185,18 @@ def codec_of(pins: Pins) -> Codec:
 
 
 def tally(counts: Counter[T], names: Sequence[T], found: Sequence[int]) -> None:
-    """Count names, and forget the rarest when there are too many: they come from data."""
+    """Count names, and forget the rarest when there are too many, or too long ones: they come from data."""
     for name, count in zip(names, found, strict=True):
         counts[name] += count
-    if len(counts) > 2 * _MOST_QUESTIONS_KEPT:
+    if len(counts) > 2 * _MOST_QUESTIONS_KEPT or sum(map(_letters, counts)) > 2 * _MOST_LETTERS:
         kept = counts.most_common(_MOST_QUESTIONS_KEPT)
+        ends = accumulate(_letters(name) for name, _ in kept)
         counts.clear()
-        counts.update(dict(kept))
+        counts.update(dict(one for one, end in zip(kept, ends, strict=True) if end <= _MOST_LETTERS))
+
+
+def _letters(name: object) -> int:
+    return len(name) if isinstance(name, str) else 0
 
 
 # Where a file of records set aside ends and the next begins, as they came: who takes them up again may have to hold all of one, and

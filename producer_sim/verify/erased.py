@@ -21,7 +21,7 @@ def with_erased(lake: Lake, held: Held, passing: Collection[str] = ()) -> Held:
     An erasure says what it is about to erase, and what came again since is there. Raises OSError, and ValueError, KeyError or TypeError
     where what is kept of one cannot be read.
     """
-    for table, gone in all_gone(lake.root, lake.me.name) if lake.me is not None else ():
+    for table, gone in all_gone(lake.root, lake.me.names) if lake.me is not None else ():
         if table in passing:
             continue
         coverage = held.quarantine if table == QUARANTINE_TABLE else held.tables
@@ -36,7 +36,7 @@ def with_erased(lake: Lake, held: Held, passing: Collection[str] = ()) -> Held:
 def gone_from(lake: Lake, passing: Collection[str] = ()) -> Mapping[str, Coverage]:
     """Where those records come from, each once, by the table that they were erased from; raises as `with_erased`."""
     found: dict[str, Coverage] = {}
-    for table, gone in all_gone(lake.root, lake.me.name) if lake.me is not None else ():
+    for table, gone in all_gone(lake.root, lake.me.names) if lake.me is not None else ():
         if table in passing:
             continue
         coverage = found.setdefault(table, Coverage())

@@ -35,10 +35,22 @@ READ_ERRORS = (DeltaError, OSError, pa.ArrowException)
 
 @dataclass(frozen=True, slots=True)
 class Me:
-    """A pipeline by its name, and by generations that are its own, whatever it was called then."""
+    """A pipeline by its name, by generations that are its own, whatever it was called then, and by what it was called before."""
 
     name: str
     generations: frozenset[str] = frozenset()
+    before: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> frozenset[str]:
+        """All of them."""
+        return self.before | {self.name}
+
+    @classmethod
+    def of(cls, root: Files, name: str, generation: str | None = None) -> Me:
+        """As the records of whose tables are tell."""
+        _, whose = Records(root).of_pipeline(name, generation)
+        return cls(name, whose.mine, whose.names)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,10 +74,11 @@ class Lake:
     def of(cls, settings: Settings) -> Lake:
         """The tables that a pipeline with these settings fills."""
         root = open_files(settings.sink.root, settings.storage)
+        me = Me.of(root, settings.name)
         return cls(
             root=root,
-            others=_of_others(root, settings.name),
-            me=Me(settings.name),
+            others=_of_others(root, me),
+            me=me,
             template=settings.route.table,
             route=Routed.of(settings.route),
             no_entity=settings.policies.no_entity,
@@ -75,7 +88,10 @@ class Lake:
 
     def of_generation(self, generation: str) -> Lake:
         """The same, where this generation is known to be the pipeline's own."""
-        return self if self.me is None else replace(self, me=Me(self.me.name, frozenset({generation})))
+        if self.me is None:
+            return self
+        me = Me.of(self.root, self.me.name, generation)
+        return replace(self, me=me, others=_of_others(self.root, me))
 
     def table_of(self, entity: str) -> str:
         """The folder of an entity's table."""
@@ -107,10 +123,10 @@ class Lake:
         return {self.columns.kafka_topic, self.columns.kafka_partition, self.columns.kafka_offset} <= there
 
 
-def _of_others(root: Files, pipeline: str) -> dict[str, str]:
+def _of_others(root: Files, me: Me) -> dict[str, str]:
     owners = Records(root).all()
     # Of a pipeline that got another name tables that it has not written to since still tell the one before.
-    mine = {owner.generation for owner in owners.values() if owner.pipeline == pipeline}
+    mine = me.generations | {owner.generation for owner in owners.values() if owner.pipeline == me.name}
     return {table: owner.pipeline for table, owner in owners.items() if owner.generation not in mine}
 
 

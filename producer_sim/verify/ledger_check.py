@@ -162,7 +162,7 @@ def _mine(lake: Lake, told: Collection[tuple[str | None, str]]) -> frozenset[str
     others = set(lake.others.values())
     if lake.me is None:
         return frozenset(generation for name, generation in told if name not in others)
-    names: set[str | None] = {None, lake.me.name}
+    names: set[str | None] = {None, *lake.me.names}
     mine, grew = lake.me.generations, True
     while grew:
         # It may have been called otherwise before, and have had other checkpoints then.

@@ -108,7 +108,7 @@ def _resolved(lake: Lake, others: pa.Array, survey: Resolved) -> pa.Array:
         for folder in rows["table"].drop_null().unique().to_pylist():
             _counted(rows.filter(pc.equal(rows["table"], folder)), survey.to.setdefault(folder, Coverage()))
     try:
-        for partition, offsets in moved_before(lake.root, None if lake.me is None else lake.me.name):
+        for partition, offsets in moved_before(lake.root, None if lake.me is None else lake.me.names):
             survey.moved.add(partition, survey.moved.lacking(partition, offsets))
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(f"{MOVED}: what is kept of records that were brought back: {error}") from error

@@ -37,22 +37,31 @@ class Connection:
         self.options = options
         self.where = ", ".join(options.urls)
         self._client = _client(options)
+        self._met = False
         self._speaks: BoundedCache[str, bool] = BoundedCache(1, options.latest_cache_seconds)
 
     def call(self, what: str, question: Callable[[Any], V], *, registering: bool = False) -> V:
         """The answer to one question; `what` says what is asked for, in messages.
 
-        Raises NotOffered, SchemaNotFound, RegistryUnavailable or ConfigError; BadSchema only if `registering`.
+        Raises NotOffered, SchemaNotFound, RegistryUnavailable or ConfigError; BadSchema only if `registering`. ConfigError is for a
+        certificate that is not trusted, as long as nothing was answered before.
         """
         try:
-            return question(self._client)
+            answer = question(self._client)
         except Exception as error:  # noqa: BLE001 - a client fed odd answers fails in ways nobody lists
+            self._met = self._met or _status(error) is not None
             if is_uncoded_404(error):
                 raise self._meaning_of_404(what) from None
             if registering and is_refused_method(error):
                 raise NotOffered(f"the registry at {self.where} does not offer {what}") from None
             meaning = translated(error, what, self.where, registering=registering)
+            if self._met and isinstance(meaning, ConfigError):
+                # Who was trusted before is so again once the certificate is renewed, or a clock is right: an outage.
+                meaning = RegistryUnavailable(str(meaning))
             raise type(meaning)(self.options.masked(str(meaning))) from None
+        else:
+            self._met = True
+            return answer
         finally:
             # The client's own caches have neither bound nor end; those of our callers do.
             self._client.clear_caches()

@@ -125,6 +125,10 @@ class Questions:
             yield from answer.get("Schemas", ())
             if not answer.get("NextToken"):
                 return
+            if answer["NextToken"] == more.get("NextToken"):
+                raise RegistryFault(
+                    f"the {self.where} answers with the same page again and again, asked for {what}"
+                )
             more = {"NextToken": answer["NextToken"]}
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 from distributary.errors import (
     BadSchema,
     DistributaryError,
-    RegistryUnavailable,
+    RegistryFault,
     SchemaNotFound,
 )
 from distributary.registry.answers import Answers, or_raise
@@ -116,9 +116,8 @@ class GlueRegistry:
             raise SchemaNotFound(f"{what} at the {self.access.where} is not available ({status})")
         text, type_ = held.get("SchemaDefinition"), held.get("DataFormat")
         if not isinstance(text, str) or not isinstance(type_, str):
-            raise RegistryUnavailable(
-                f"the {self.access.where} answers without a definition, asked for {what}"
-            )
+            # Of this version only: others are waited for in vain otherwise, for as long as it is so.
+            raise RegistryFault(f"the {self.access.where} answers without a definition, asked for {what}")
         if type_ not in REGISTERED:
             raise BadSchema(
                 f"{what} at the {self.access.where} is of format {type_}; only {', '.join(REGISTERED)} can be read"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import errno
 import os
 import re
+import signal
 import subprocess
 import sys
 import warnings
@@ -81,16 +83,42 @@ def _by_process(
         *(sys.executable, "-m", "grpc_tools.protoc", *(f"-I{path}" for path in include)),
         *(f"--descriptor_set_in={given}", "--include_imports", f"--descriptor_set_out={made}", root),
     ]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except subprocess.TimeoutExpired:
-        raise BadSchema(f"protoc: it was not done after {_SECONDS} s") from None
-    except OSError as error:
-        raise SetupError(f"protoc could not be run by {sys.executable}: {error}") from error
+    done = _done(command)
     if done.returncode != 0:
         printed = done.stderr.replace(f"{folder}/sources/", "").strip().splitlines()
         raise BadSchema(f"protoc: {_shortened(printed)}")
     return FileDescriptorSet.FromString(made.read_bytes())
+
+
+# Who sends these, such as the system that is out of memory, says nothing of the schema.
+_BY_OTHERS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM}
+
+
+def _done(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """What became of the process. Raises BadSchema where it takes too long, and OSError where the machine is to blame."""
+    # The first time perhaps it stood still, and all of the machine with it.
+    done = _in_time(command) or _in_time(command)
+    if done is None:
+        raise BadSchema(f"protoc: it was not done after {_SECONDS} s")
+    if -done.returncode in _BY_OTHERS:
+        raise InterruptedError(errno.EINTR, f"protoc was ended by {signal.Signals(-done.returncode).name}")
+    full = os.strerror(errno.ENOSPC)
+    if done.returncode != 0 and full in done.stderr:
+        raise OSError(errno.ENOSPC, f"protoc: {full}")
+    return done
+
+
+def _in_time(command: list[str]) -> subprocess.CompletedProcess[str] | None:
+    """The same as it ended; None where it takes too long."""
+    try:
+        # In a session of its own: what a terminal sends to a run is for that to decide about.
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=_SECONDS, check=False, start_new_session=True
+        )
+    except subprocess.TimeoutExpired:
+        return None
+    except (FileNotFoundError, PermissionError) as error:
+        raise SetupError(f"protoc could not be run by {sys.executable}: {error}") from error
 
 
 def _file_of(code: bytes) -> FileDescriptorProto:

@@ -16,7 +16,9 @@ def test_the_worse_of_two_spreads_counts_and_medians_do() -> None:
         TwoWays(10, "uniform", 8.0, 40.0),
     ]
     partitioned = Partitioned(10, 30, (2.0, 9.0, 3.0), (4.0, 4.5, 1.0))
-    upkeep = Upkeep(1_000, 10, Kept(300.0, 40, 9, 0.02), Kept(270.0, 1_000, 9, 0.08), Kept(5.0, 1, 1, 0.01))
+    upkeep = Upkeep(
+        1_000, 10, Kept(300.0, 40, 9, 0.03, 0.2), Kept(270.0, 1_000, 9, 0.08, 0.8), Kept(5.0, 1, 1, 0.01, 0.1)
+    )
     found = ratios_of(
         upserts, [TwoWays(1, "uniform", 1.0, 4.0), TwoWays(1, "zipf", 1.0, 2.0)], partitioned, upkeep
     )
@@ -28,6 +30,7 @@ def test_the_worse_of_two_spreads_counts_and_medians_do() -> None:
         "upkeep": pytest.approx(0.9),
         "upkeep_files": 40.0,
         "upkeep_open": pytest.approx(2.0),
+        "upkeep_open_delta_rs": pytest.approx(3.0),
     }
     assert list(found) == [bound.figure for bound in BOUNDS]
 

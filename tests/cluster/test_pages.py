@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ import typer.main
 import yaml
 
 from distributary.cli import app
+from distributary.errors import SetupError
 from distributary.ingest.settings.model import load
-from distributary.ingest.spark import daemon
+from distributary.ingest.spark import daemon, ivy
 
 PAGES = Path(__file__).resolve().parents[2] / "docs/how-to/clusters"
 
@@ -60,6 +62,23 @@ def test_the_manifest_starts_what_the_image_has() -> None:
     assert f"FROM apache/spark:{spec['sparkVersion']}-" in dockerfile
     assert f"'pyspark=={spec['sparkVersion']}'" in dockerfile
     assert spec["image"] in (PAGES / "kubernetes.md").read_text(encoding="utf-8")
+
+
+def test_the_image_has_what_jars_are_fetched_by_until_they_are_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PySpark brings it, among the jars that the image drops."""
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").touch()
+    with monkeypatch.context() as patched:
+        patched.setattr(
+            ivy, "find_spec", lambda _: SimpleNamespace(origin=str(tmp_path / "pyspark/__init__.py"))
+        )
+        with pytest.raises(SetupError, match=r"no ivy-\*\.jar"):
+            ivy._ivy_jar()
+    dockerfile = (PAGES / "kubernetes/Dockerfile").read_text(encoding="utf-8")
+    fetched, dropped = dockerfile.index("distributary jars --paths"), dockerfile.index(")/jars")
+    assert fetched < dropped
 
 
 DAEMON = f"spark.python.daemon.module={daemon.__name__}"

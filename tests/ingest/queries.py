@@ -84,7 +84,7 @@ class Query:
         self.done: list[Done] = []
         self.log = begun(self.here, ends)
         self.spark = SparkFiles(root / f"spark-{place}-{self.log.start.number}")
-        self.planned = 0
+        self.planned, self.native = 0, native
         self.topics = dict(born.world.topics)
         run = Run(
             owners=owners(root, born, f"{root}/{place}"),

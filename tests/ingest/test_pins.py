@@ -7,11 +7,14 @@ import pyarrow as pa
 import pytest
 from tests.ingest.kafka_records import TOPIC, pins
 
+import distributary
+from distributary.errors import SetupError
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import (
     PinnedRecord,
     PinnedTable,
     RecordKey,
+    SentPins,
     Verdict,
     by_age,
     for_workers,
@@ -31,6 +34,17 @@ def test_pins_reach_a_worker_as_they_are(tmp_path: Path) -> None:
     there = pickle.loads(pickle.dumps(by))  # noqa: S301
     assert there == by
     assert there.tables.known["t"].layout == layout
+
+
+def test_a_worker_of_another_version_that_comes_amid_a_run_takes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where an archive, or an image's tag, is another one by then: a start looks at the workers that are there."""
+    sent = pickle.dumps(SentPins(pickle.dumps(pins(tmp_path))))
+    assert pickle.loads(sent) == pins(tmp_path)  # noqa: S301
+    monkeypatch.setattr(distributary, "__version__", "0.0.1")
+    with pytest.raises(SetupError, match=r"has distributary 0\.0\.1, the driver .*one version everywhere"):
+        pickle.loads(sent)  # noqa: S301
 
 
 def test_the_older_schema_comes_first_inferred_versions_before_all_and_one_without_an_age_last() -> None:

@@ -22,6 +22,7 @@ from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.erasure.erase import put_aside
 from distributary.ingest.lease.holding import held
+from distributary.ingest.lease.replaying import alone
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Advance
 from distributary.ingest.resolve import resolve, stuck_tables
@@ -135,6 +136,14 @@ def test_no_table_is_made_anew_while_upkeep_may_commit_to_the_one_before(
     assert list((tmp_path / "lake").glob(f".{GOLF}.*")) == []
     resolve(chosen, GOLF, "recreate")
     assert stuck_tables(chosen) != []
+
+
+def test_no_table_is_made_anew_while_a_replay_may_commit_to_the_one_before(
+    tmp_path: Path, stuck: Manifest
+) -> None:
+    with alone(checkpoint(tmp_path)), pytest.raises(LeaseHeld, match="replay"):
+        resolve(settings(tmp_path), GOLF, "recreate")
+    assert list((tmp_path / "lake").glob(f".{GOLF}.*")) == []
 
 
 def test_a_table_with_one_row_a_key_is_made_anew_as_one_and_takes_what_waits(tmp_path: Path) -> None:

@@ -66,6 +66,16 @@ def test_another_protobuf_schema_is_another(old: str, new: str) -> None:
     assert not same("PROTOBUF", PROTO, PROTO.replace(old, new))
 
 
+def test_a_line_s_end_counts_where_a_comment_ends_with_it() -> None:
+    text = HEAD + "message A { int32 a = 1; // of old\n int32 b = 2;\n }"
+    assert not same("PROTOBUF", text, text.replace("\n int32 b", " int32 b"))
+
+
+def test_spaces_within_a_text_count() -> None:
+    text = 'syntax = "proto2"; message A { optional string a = 1 [default = "x  y"]; }'
+    assert not same("PROTOBUF", text, text.replace("x  y", "x y"))
+
+
 def test_an_import_that_means_something_else_makes_another_schema() -> None:
     text = HEAD + 'import "b.proto"; message A { B b = 1; }'
     imported = HEAD + "message B { int32 a = 1; }"

@@ -33,6 +33,7 @@ from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.tables.handle import is_there, opened
 from distributary.ingest.tables.log import entry_tag
 from distributary.ingest.tables.state import state_of
+from distributary.values import without_logins
 
 _PLACE_OF_ALL = "delta"
 
@@ -50,6 +51,7 @@ class Tables:
         places = {topic: open_files(place, storage) for topic, place in given.topics().items()}
         self.logs = {topic: TableLog(place, given.read == "changes") for topic, place in places.items()}
         self._waits = waits or Waits()
+        self.before = given.preimages == "delete"
         # Of each table the columns as they were asked for last, and as of which version.
         self._layouts: dict[str, tuple[int, pa.Schema]] = {}
         # Of each table its id, by which entry of its log that is known, and up to which one.
@@ -236,7 +238,13 @@ class TableRecords(ByRanges):
             by_columns.setdefault([*others, behind][later], []).append(file)
         frames = [
             records_of(
-                self.spark, topic, log.place, some, self.tables.layout(topic, version << VERSION_BITS), ends
+                self.spark,
+                topic,
+                log.place,
+                some,
+                self.tables.layout(topic, version << VERSION_BITS),
+                ends,
+                before=self.tables.before,
             )
             for version, some in by_columns.items()
         ]
@@ -310,7 +318,7 @@ def _told(place: Files) -> Iterator[None]:
     except DeltaError as error:
         # Some of delta-rs' errors are those of a store that does not answer, which says so itself.
         place.has_files(LOG)
-        why = " ".join(str(error).split())
+        why = without_logins(" ".join(str(error).split()))
         raise CheckpointMismatch(f"{place} cannot be read as it was at a version: {why}") from None
 
 

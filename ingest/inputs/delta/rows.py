@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from distributary.ingest.clustering.reading import alive, opened_in
-from distributary.ingest.inputs.delta.versions import BEFORE, CHANGE, TOLD_WITHIN, RowsFile
+from distributary.ingest.inputs.delta.versions import BEFORE, CAME, CHANGE, DELETED, GONE, RowsFile
 from distributary.ingest.merge import vectors
 from distributary.ingest.merge.live_files import Action
+from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.state_by_spark import spark_schema
 
@@ -45,13 +46,17 @@ def records_of(  # noqa: PLR0913, PLR0917 - one value each of what an extent is
     files: Sequence[RowsFile],
     columns: pa.Schema,
     ends: tuple[int, int],
+    *,
+    before: bool = False,
 ) -> DataFrame:
-    """The rows of these files whose offsets lie between these ends, as records, with all the columns of Spark's Kafka source."""
+    """The rows of these files whose offsets lie between these ends, as records, with all the columns of Spark's Kafka source.
+
+    `before`: whether what a row was before an update is one that was deleted, too; else it is left out.
+    """
     tasks = max(1, min(len(files), spark.sparkContext.defaultParallelism))
     portions = [list(files[number::tasks]) for number in range(tasks)]
-    numbers = spark.range(0, tasks, 1, tasks)
     schema = spark_schema(pa.schema([*_PLACED, pa.field("row", pa.struct(list(columns)))]))
-    rows = numbers.mapInArrow(_reading(place, portions, columns, ends), schema)
+    rows = by_parts(spark, portions, lambda portion: _read(place, portion, columns, ends, before), schema)
     return rows.select(
         sql.lit(None).cast("binary").alias("key"),
         sql.to_json("row", _AS_JSON).cast("binary").alias("value"),
@@ -69,20 +74,15 @@ def no_records(spark: SparkSession) -> DataFrame:
     return spark.createDataFrame([], _DDL)
 
 
-def _reading(
-    place: Files, portions: Sequence[Sequence[RowsFile]], columns: pa.Schema, ends: tuple[int, int]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for file in portions[number]:
-                    yield from _rows(place, file, columns, ends)
-
-    return run
+def _read(
+    place: Files, files: Sequence[RowsFile], columns: pa.Schema, ends: tuple[int, int], before: bool
+) -> Iterator[pa.RecordBatch]:
+    for file in files:
+        yield from _rows(place, file, columns, ends, before)
 
 
 def _rows(
-    place: Files, file: RowsFile, columns: pa.Schema, ends: tuple[int, int]
+    place: Files, file: RowsFile, columns: pa.Schema, ends: tuple[int, int], before: bool
 ) -> Iterator[pa.RecordBatch]:
     sized = {"size": _size(place, file), **file.add}
     # Those that are marked on the other side, too: only what came between is read.
@@ -96,11 +96,13 @@ def _rows(
             if not len(kept):
                 continue
             table = opened.table(number, columns)
-            if file.change:
+            change = file.change
+            if change in (GONE, CAME):
+                kept = kept[np.isin(kept, _of_kind(table[CHANGE], change, before=before))]
+                change = DELETED if change == GONE else None
+            if change is not None:
                 at = columns.get_field_index(CHANGE)
-                table = table.set_column(at, columns.field(at), pa.repeat(pa.scalar(file.change), count))
-            if file.change == TOLD_WITHIN:
-                kept = _but_before(table, kept)
+                table = table.set_column(at, columns.field(at), pa.repeat(pa.scalar(change), count))
             for begin in range(0, len(kept), _AT_ONCE):
                 some = kept[begin : begin + _AT_ONCE]
                 yield _placed(table.take(pa.array(some)), file, some + file.offset + first)
@@ -116,10 +118,11 @@ def _within(there: Any, first: int, ends: tuple[int, int]) -> Any:
     return there[(there + first >= ends[0]) & (there + first < ends[1])]
 
 
-def _but_before(table: pa.Table, kept: Any) -> Any:
-    """Those of rows that are not what one was before an update."""
-    before = pc.fill_null(pc.equal(table[CHANGE], BEFORE), False)
-    return kept[~before.to_numpy(zero_copy_only=False)[kept]]
+def _of_kind(changes: pa.ChunkedArray, kind: str, *, before: bool) -> Any:
+    """The rows of a change data feed that are no more, those `before` an update among them only where that is wanted, or those that are there now."""
+    away = pa.array([DELETED, BEFORE] if kind == CAME or before else [DELETED])
+    is_away = pc.is_in(changes, away).to_numpy(zero_copy_only=False)
+    return np.flatnonzero(is_away if kind == GONE else ~is_away)
 
 
 def _placed(rows: pa.Table, file: RowsFile, offsets: Any) -> pa.RecordBatch:

@@ -27,11 +27,11 @@ CHANGE = "_change_type"
 
 INSERTED, DELETED = "insert", "delete"
 
-# What a row was before an update: its record would be one of a row that is no more.
 BEFORE = "update_preimage"
+"""What a row was before an update."""
 
-TOLD_WITHIN = ""
-"""Of a file that says by a column what became of each row."""
+GONE, CAME = "gone", "came"
+"""Of a file that says by a column what became of each row: those that are no more, and those that are there now."""
 
 # Of what entries name: one that has ten thousand files weighs as much as ten thousand that have one.
 _ACTIONS_KEPT = 50_000
@@ -61,7 +61,7 @@ class RowsFile:
     rows     how many it has, marked ones among them
     millis   when the version was committed, in milliseconds since the epoch
     after    of a file whose marks the version changes, the action that says which rows have them on the other side: only rows that differ count
-    change   what became of all of its rows, or that a column says it; None where only what is added is read
+    change   what became of all of its rows, or which of them count where a column says it; None where only what is added is read
     """
 
     name: str
@@ -188,7 +188,10 @@ class TableLog:
 
     def _count(self, version: int) -> int:
         told = self._told(version, self._entry(version))
-        count = sum(_rows(self.place, name, after or action) for name, action, _, after in told)
+        # A file that says what became of each row is read twice, once for either kind.
+        count = sum(
+            _rows(self.place, name, after or action) for name, action, change, after in told if change != GONE
+        )
         self._rows[version] = count
         return count
 
@@ -247,10 +250,10 @@ class TableLog:
         feed = [action["cdc"] for action in actions if action.get("cdc") is not None]
         if not self.changes:
             yield from ((unquote(path), add, None, None) for path, add in adds.items())
+        # First what is gone, as what came may be of the same keys.
         elif feed:
-            yield from ((unquote(cdc["path"]), cdc, TOLD_WITHIN, None) for cdc in feed)
+            yield from ((unquote(cdc["path"]), cdc, kind, None) for kind in (GONE, CAME) for cdc in feed)
         else:
-            # First what is gone, as what came may be of the same keys.
             marked = list[tuple[Action, Action]]()
             for gone_file in self._with_partitions(version, removes):
                 after = adds.pop(gone_file["path"], None)

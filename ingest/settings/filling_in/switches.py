@@ -29,7 +29,7 @@ PLACES: Mapping[Keys, str | None] = {
 }
 """Where a pipeline writes, each with where that is by default: a trial does it elsewhere."""
 
-READ: tuple[Keys, ...] = (("source", "files", "path"),)
+READ: tuple[Keys, ...] = (("source", "files", "path"), ("source", "delta", "paths"))
 """Places that a pipeline reads, and a trial as well."""
 
 DATABASE: Keys = ("catalog", "database")
@@ -39,6 +39,9 @@ SENT_TO: tuple[Keys, ...] = (
     ("derive", "sink", "kafka", "subject"),
 )
 """Where rows of derived tables go in Kafka, and what their schemas are registered under: of a trial they are others."""
+
+JOBS: Keys = ("lineage", "namespace")
+"""By which data catalogues know a pipeline's runs: a trial is another job, of other tables."""
 
 NAME: Keys = ("name",)
 
@@ -54,6 +57,7 @@ BY_TOPIC: tuple[Keys, ...] = (
 NAMES: tuple[Keys, ...] = (
     ("source", "kafka", "bootstrap.servers"),
     ("source", "kafka", "group.id"),
+    ("source", "kinesis", "stream"),
     ("registry", "url"),
     ("registry", "subjects"),
     ("registry", "ca_file"),
@@ -65,7 +69,7 @@ NAMES: tuple[Keys, ...] = (
     ("policies", "no_entity", "table"),
     ("bronze", "table"),
     ("lineage", "url"),
-    ("lineage", "namespace"),
+    JOBS,
     *SENT_TO,
 )
 """What is no place, and may be called by `{name}`, `{env}` or `{topic}` too."""
@@ -77,6 +81,9 @@ _THEIRS: Mapping[Keys, tuple[str, ...]] = {
     ("bronze", "table"): ("topic",),
     **dict.fromkeys(SENT_TO, ("entity",)),
 }
+
+# By default.
+_NAMESPACE = "distributary"
 
 _BRACES = re.compile(r"\{\{|\}\}|\{(?P<name>[^{}]*)\}")
 
@@ -215,6 +222,10 @@ class _Switching:
                 here,
                 "{topic} stands for the topic of a pipeline that has one, and this may have several; write {name}",
             )
+        if name == "topic" and any(self._at(("source", other)) for other in ("delta", "files", "kinesis")):
+            self.document.complain(
+                here, "{topic} stands for a topic of Kafka's, and none is read; write {name}"
+            )
 
     def _apart(self, suffix: str, name: str) -> None:
         """Put the suffix behind each place that is written to, and behind the database."""
@@ -232,7 +243,9 @@ class _Switching:
             else:
                 # A path that is a URL is refused as one.
                 self._put(keys, Path(apart) if isinstance(value, Path) else apart)
-        for keys in (one for names in (DATABASE, *SENT_TO) for one in self._spots(names)):
+        if isinstance(self._at(JOBS[:-1]), Mapping):
+            self._put(JOBS, self._at(JOBS) or _NAMESPACE)
+        for keys in (one for names in (DATABASE, JOBS, *SENT_TO) for one in self._spots(names)):
             called = self._at(keys)
             if isinstance(called, str):
                 self._put(keys, called + suffix)

@@ -26,6 +26,8 @@ class DeltaTables(Group):
     """The tables: a folder or a store's URL, or a list of them. A table is a topic, called as the last part of its path."""
     read: Literal["appends", "changes"] = "appends"
     """What of a table is read: `appends`, the rows that are added, where a version that deletes or replaces rows ends the run, which names it; `changes`, every row that was inserted, deleted, or became what an update made of it, with the field `_change_type` (`insert`, `update_postimage`, `delete`), by the change data feed where the table has one."""
+    preimages: Literal["leave_out", "delete"] = "leave_out"
+    """What becomes of what a row was before an update, where a change data feed tells it: `leave_out`, nothing; `delete`, it is a `delete` ahead of what the update made of it, as it is without a feed. `delete` it has to be where an update may change what the tables have as a row's key, or what records are routed by."""
     starting_version: Annotated[int, Field(ge=0)] | None = None
     """The first version that is read of each table, by a new checkpoint; by default what `source.starting_offsets` says, which takes `earliest`, `latest` and a point in time."""
 
@@ -41,6 +43,8 @@ class DeltaTables(Group):
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
+        if self.preimages == "delete" and self.read == "appends":
+            yield ("preimages",), "what updates changed is not read; write read: changes, or leave it out"
         names = [topic_of(place) for place in self.paths]
         for number, name in enumerate(names):
             if name in names[:number]:

@@ -21,15 +21,25 @@ _GLOB = re.compile(r"[*?]")
 
 
 def wrong_ways_back(
-    source: Source, root: Place, checkpoint: Place, derive: Sequence[Derived]
+    source: Source,
+    root: Place,
+    checkpoint: Place,
+    derive: Sequence[Derived],
+    schemas: Place | None = None,
 ) -> Iterator[Wrong]:
-    """What of the places and topics of a pipeline does not go together, by the settings' names."""
+    """What of the places and topics of a pipeline does not go together, by the settings' names; `schemas` is where inferred ones are kept."""
     writes = {"sink.root": root, "checkpoint": checkpoint}
+    made = {} if schemas is None else {"decode.schema_location": schemas}
     if checkpoint.overlaps(root):
         yield ("checkpoint",), "checkpoint and sink.root lie in each other; give each a folder of its own"
+    reads = {}
     if source.files is not None:
-        yield from _within(("source", "files", "path"), source.files.path, writes)
-    reads = {} if source.files is None else {"source.files.path": source.files.path}
+        yield from _within(("source", "files", "path"), source.files.path, {**writes, **made})
+        reads["source.files.path"] = source.files.path
+        if source.files.archive_to is not None:
+            # What is moved there would lie among tables, where it is nobody's and may be swept.
+            yield from _within(("source", "files", "archive_to"), source.files.archive_to, writes)
+            reads["source.files.archive_to"] = source.files.archive_to
     for number, rule in enumerate(derive):
         keys = ("derive", number, "sink")
         if rule.sink is not None and rule.sink.files is not None:

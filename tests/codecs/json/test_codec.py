@@ -239,3 +239,31 @@ def test_a_struct_type_survives_the_way_to_arrow_and_back() -> None:
     known = struct(**fields, l=array(array("long")), o=inner(x="long"))
     back = replace(known, text=struct_json(arrow_schema(known.text)))
     assert json.loads(back.text) == json.loads(known.text)
+
+
+LONG_NAME = "n" * 256
+
+
+@pytest.mark.parametrize(
+    "value",
+    [{LONG_NAME: 1}, {"a": 1, LONG_NAME: {"b": 2}}, {LONG_NAME: [1]}, {"in": {LONG_NAME: 1}}],
+)
+def test_a_name_longer_than_any_column_s_is_data_and_lets_no_schema_grow(value: Any) -> None:
+    known = reader(struct(a="long"))
+    assert known.grown(payloads(value)) == struct(a="long")
+    decoded = known.decode(payloads(value))
+    assert not len(decoded.beyond)
+    assert decoded.rescued is not None
+    assert LONG_NAME in decoded.rescued[0].as_py()
+
+
+def test_a_name_as_long_as_a_column_s_may_be_is_one() -> None:
+    assert shape(reader(struct()).grown(payloads({LONG_NAME[1:]: 1, "o": {LONG_NAME: 1, "b": 2}}))) == {
+        LONG_NAME[1:]: "long",
+        "o": {"b": "long"},
+    }
+
+
+def test_what_has_such_a_name_in_a_schema_from_before_is_still_read() -> None:
+    known = reader(struct(**{LONG_NAME: "long"}))
+    assert known.decode(payloads({LONG_NAME: 5})).rows.to_pylist() == [{LONG_NAME: 5}]

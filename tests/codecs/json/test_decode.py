@@ -372,3 +372,21 @@ def test_a_sliced_array_is_decoded_from_its_own_rows() -> None:
 def test_a_type_that_no_column_has_is_refused(of: pa.DataType) -> None:
     with pytest.raises(BadSchema, match="'x'"):
         JsonDecoder(pa.schema([("x", of)]))
+
+
+def test_names_that_would_be_told_again_of_each_value_make_no_gigabytes_of_a_record() -> None:
+    schema = pa.schema([("m", pa.map_(pa.string(), pa.struct([("x", pa.int64())])))])
+    many = {f"u{number}": 1 for number in range(2_000)}
+    large, few = (json.dumps({"m": {"k" * size: many}}).encode() for size in (200_000, 20))
+    decoded = decode(schema, few, large)
+    assert decoded.source.tolist() == [0]
+    assert [(one.row, one.reason) for one in decoded.failures] == [(1, reasons.TOO_LARGE)]
+    assert decoded.rescued is not None
+    assert len(json.loads(decoded.rescued[0].as_py())) == 2_000
+
+
+def test_a_null_is_told_of_by_nothing_however_long_the_names_around_it() -> None:
+    schema = pa.schema([("m", pa.map_(pa.string(), pa.struct([("x", pa.int64())])))])
+    nulls = {f"u{number}": None for number in range(2_000)}
+    decoded = decode(schema, json.dumps({"m": {"k" * 200_000: nulls}}).encode())
+    assert decoded.rescued is not None and decoded.rescued.to_pylist() == [None]

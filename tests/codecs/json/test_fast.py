@@ -31,6 +31,18 @@ def test_a_record_that_fits_is_not_taken_for_a_misfit(data: st.DataObject) -> No
     assert pattern is None or not pc.match_substring_regex(pa.scalar(text), pattern).as_py()
 
 
+def test_names_of_which_no_pattern_can_be_made_keep_no_record_from_being_read() -> None:
+    names = [f"f{number:04}" + "wide" * 250 for number in range(900)]
+    schema = pa.schema([(name, LONG) for name in names])
+    payloads = [json.dumps({name: 1}).encode() for name in names[:20]]
+    payloads[3] = json.dumps({names[3]: "text"}).encode()
+    decoded = JsonDecoder(schema).decode(pa.array(payloads, pa.binary()))
+    assert decoded.source.tolist() == list(range(20))
+    assert decoded.rescued is not None
+    assert json.loads(decoded.rescued[3].as_py()) == {names[3]: "text"}
+    assert decoded.rescued.null_count == 19
+
+
 @pytest.mark.parametrize(
     ("of", "fits", "misfits"),
     [

@@ -70,3 +70,11 @@ def test_what_lies_in_fields_of_settled_types_adds_none() -> None:
     assert survey.fields == 4
     huge = survey.take(b'{"props": {}, "n": %s, "m": -7, "e": 1e999}' % (b"9" * 5000))
     assert huge == '{"props": 0, "n": Infinity, "m": -7, "e": Infinity}'
+
+
+def test_names_that_no_column_may_have_are_kept_from_who_infers_a_schema() -> None:
+    survey = JsonSurvey(NOTHING)
+    text = survey.take(json.dumps({"a": 1, "n" * 256: {"b": 1}, "c": [{"m" * 300: 1, "d": None}]}).encode())
+    assert text is not None
+    assert json.loads(text) == {"a": 1, "c": [{"d": None}]}
+    assert survey.fields == 1

@@ -366,3 +366,11 @@ def test_validation_finds_references_as_the_columns_do() -> None:
     decoded = reader(schema, imports, validate=True).decode(pa.array(texts, pa.binary()))
     assert decoded.source.tolist() == [0]
     assert ["`pattern`" in failure.detail for failure in decoded.failures] == [True, True]
+
+
+def test_that_the_time_is_up_is_said_again_where_nobody_heard_it() -> None:
+    with validation._at_most(0.05):
+        for _ in range(2):
+            with pytest.raises(validation._TooLong):
+                while True:
+                    pass

@@ -224,6 +224,17 @@ def test_proto2_defaults_stand_for_what_is_absent(groups: bool) -> None:
     assert rows_of(reader, [number(4, 44)])[0]["plain"] == "44"
 
 
+@pytest.mark.parametrize("groups", ["", "optional group Deep = 9 { }"])
+def test_a_default_of_a_oneof_s_member_stands_for_nothing_since_another_one_was_sent(groups: str) -> None:
+    text = f"""syntax = "proto2"; message M {{
+      oneof one {{ string a = 1 [default = "x"]; int32 b = 2 [default = 7]; }} oneof alone {{ bool c = 3 [default = true]; }} {groups} }}"""
+    reader = ProtobufCodec().reader(schema(text), (0,))
+    row = dict.fromkeys(("a", "b", "c"))
+    sent = rows_of(reader, [part(1, b"sent"), number(2, 5), number(3, 0), b""])
+    names = [{name: one[name] for name in row} for one in sent]
+    assert names == [row | {"a": "sent"}, row | {"b": 5}, row | {"c": False}, row]
+
+
 def test_groups_are_decoded() -> None:
     text = PROTO2 % GROUPS
     kind = message_class(text, "two.Two")

@@ -173,6 +173,12 @@ def test_a_large_default_of_an_unsigned_field_turns_negative_as_it_does_when_sen
     assert decoded.rows.to_pylist() == [{"u": -1, "f": -2}]
 
 
+def test_a_oneof_s_member_that_was_not_sent_has_its_default_as_from_spark() -> None:
+    text = 'syntax = "proto2"; message M { oneof one { string a = 1 [default = "x"]; uint32 b = 2 [default = 4294967295]; } }'
+    decoded = reader(text, (0,)).decode(pa.array([b"\x0a\x01s", b"\x10\x05", b""], pa.binary()))
+    assert decoded.rows.to_pylist() == [{"a": "s", "b": -1}, {"a": "x", "b": 5}, {"a": "x", "b": -1}]
+
+
 def test_names_are_found_whatever_their_capitals_and_none_is_passed_over() -> None:
     assert protobuf_options({"Enums.As.Ints": "TRUE"}) == ProtobufOptions(enums_as_ints=True)
     with pytest.raises(ConfigError, match=r"no option 'enums\.as\.int'"):

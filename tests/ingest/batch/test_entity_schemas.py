@@ -22,6 +22,8 @@ from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.progress import Silent
+from distributary.ingest.routing.conditions import ReadCondition
+from distributary.ingest.routing.tree import Call, Field, Literal
 from distributary.ingest.running.rules import run_rules
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas
 from distributary.ingest.schemas.known import SchemaBook
@@ -41,7 +43,13 @@ def struct(**types: str) -> str:
 class Driver:
     """A driver over a location where `go` has version 1; anew, it knows what the one before pinned."""
 
-    def __init__(self, root: Path, known: Mapping[str, PinnedTable] | None = None, **groups: Any) -> None:
+    def __init__(
+        self,
+        root: Path,
+        known: Mapping[str, PinnedTable] | None = None,
+        conditions: Mapping[str, ReadCondition] | None = None,
+        **groups: Any,
+    ) -> None:
         self.root, self.location = root, EntitySchemas(files_at(root / "schemas"), SUBJECT)
         if not self.location.names():
             self.location.register_each({"go": struct(score="long")})
@@ -50,7 +58,7 @@ class Driver:
         self.book.open([], SUBJECT)
         groups["decode"] = {"format": "json", "schema_per": "entity", **groups.get("decode", {})}
         groups.setdefault("route", {}).setdefault("table", "{entity}")
-        told = run_rules(settings(root, **groups))
+        told = run_rules(settings(root, **groups), conditions=conditions)
         there = {"go": GO} if known is None else known
         self.new_tables = NewTables(told.changes, there)
         self.answers = SchemaAnswers(told, there, self.book)
@@ -153,3 +161,41 @@ def test_a_schema_grows_as_far_as_it_may_and_the_others_beside_it(tmp_path: Path
     pins = driver.answer(proposals={(1, ()): {struct(score="long", a="long")}})
     assert pins.turn.inferred_final
     assert list(driver.columns) == [(1, "go")]
+
+
+WANTS = [{"match": "go", "columns": {"constants": {"region": "eu"}, "rename": {"score": "points"}}}]
+
+
+def test_a_field_that_would_have_the_rule_refuse_every_record_lets_no_schema_grow(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, tables=WANTS)
+    hostile = struct(score="long", Region="string", points="long", elo="long")
+    driver.answer(proposals={(1, ()): {hostile}})
+    assert driver.columns[2, "go"] == ["score", "elo"]
+    # Of another entity's records it is a field as any other.
+    unmet = {"chess": {struct(region="string", points="long")}}
+    driver.answer(unmet=unmet, newcomers=Counter(chess=1))
+    assert driver.columns[3, "chess"] == ["region", "points"]
+
+
+def test_a_first_schema_has_no_field_by_which_every_record_would_be_refused(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, {}, tables=[{**WANTS[0], "match": "chess"}])
+    unmet = {"chess": {struct(region="string", points="long", score="long")}}
+    driver.answer(unmet=unmet, newcomers=Counter(chess=1))
+    (names,) = (names for (_, entity), names in driver.columns.items() if entity == "chess")
+    assert "region" not in names
+    assert len({"points", "score"} & set(names)) == 1
+
+
+def test_a_type_by_which_a_condition_could_be_held_against_no_record_lets_no_schema_grow(
+    tmp_path: Path,
+) -> None:
+    condition = ReadCondition(Call("=", (Field(("gone",)), Literal(True))))
+    expects = {"here": {"condition": "gone", "otherwise": "quarantine"}}
+    told: dict[str, Any] = {"conditions": {"gone": condition}, "tables": [{"match": "go", "expect": expects}]}
+    driver = Driver(tmp_path, **told)
+    text = struct(score="long", gone="string", elo="long")
+    driver.answer(proposals={(1, ()): {text}}, unmet={"chess": {text}}, newcomers=Counter(chess=1))
+    found = {entity: names for (_, entity), names in driver.columns.items()}
+    assert found == {"go": ["score", "elo"], "chess": ["score", "gone", "elo"]}
+    driver.answer(proposals={(2, ()): {struct(score="long", elo="long", gone="boolean")}})
+    assert "gone" in {name for names in driver.columns.values() for name in names}

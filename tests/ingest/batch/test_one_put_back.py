@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -16,9 +17,10 @@ from tests.ingest.pipelines import settings
 from tests.ingest.queries import GOLF, QUEST, Query, value
 
 from distributary.errors import CheckpointMismatch, CommitImpossible
+from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
 from distributary.ingest.merge.rule import memory_folder
-from distributary.ingest.resolve import resolve
+from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.routing.conditions import conditions_ahead
 from distributary.ingest.running.rules import run_rules
 from distributary.ingest.tables.transaction import newest_batch
@@ -111,6 +113,53 @@ def test_a_table_that_is_put_back_while_a_run_goes_on_stops_it(tmp_path: Path) -
         batch(run)
     with pytest.raises(CommitImpossible, match="and batch 2 was in it"):
         starts(tmp_path)
+
+
+def parking(root: Path) -> Query:
+    return Query(root, policies={"stuck_table": "park"})
+
+
+@pytest.mark.parametrize("amid", [False, True], ids=["at a start", "amid a batch"])
+def test_a_parked_table_that_is_put_right_by_an_older_copy_is_named_before_it_gets_what_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amid: bool
+) -> None:
+    """What waits would hide what it lacks, which nobody would ever ask for."""
+    run = goes_on(parking(tmp_path))
+    log = tmp_path / "lake" / GOLF / "_delta_log"
+    for number in range(4):
+        if number == 1:
+            shutil.copytree(log, tmp_path / "copy")
+        batch(run)
+    lacks = 4 if amid else 3
+
+    def breaks(point: str = failpoints.AFTER_MANIFEST, _: int = 0) -> None:
+        if point == failpoints.AFTER_MANIFEST:
+            entry = log / f"{len(list(log.glob('*.json'))):020d}.json"
+            entry.write_text(
+                json.dumps({"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}) + "\n"
+            )
+
+    with monkeypatch.context() as patch:
+        if amid:
+            patch.setattr(failpoints, "reach", breaks)
+            batch(run)
+        else:
+            breaks()
+            batch(goes_on(parking(tmp_path)))
+    shutil.rmtree(log)
+    shutil.copytree(tmp_path / "copy", log)
+    for _ in range(2):
+        again = goes_on(parking(tmp_path))
+        assert again.log.so_far.parked.keys() == {GOLF} and again.rows(GOLF) == 1
+    waits = again.log.so_far.parked[GOLF]
+    told = {stuck.batch_id: stuck.why for stuck in stuck_tables(settings(tmp_path))}
+    assert list(told) == [*waits, lacks]
+    assert f"{GOLF} has batch 1 as its newest one, and batch {lacks} was" in told[lacks]
+    # The user lets it go without them.
+    assert resolve(settings(tmp_path), GOLF, "skip").batch_id == lacks
+    last = goes_on(parking(tmp_path))
+    batch(last)
+    assert (last.log.so_far.parked, last.rows(GOLF)) == ({}, 1 + len(waits) + 1)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from distributary.ingest import failpoints
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables import log_commit
-from distributary.ingest.tables.log import put_entry
+from distributary.ingest.tables.log import last_checkpoint, put_entry
+from distributary.ingest.tables.log_checkpoint import Committed
 
 
 def replace_newest(root: Path, table: str) -> None:
@@ -26,6 +29,22 @@ def replace_newest(root: Path, table: str) -> None:
     other = newest.with_name("other.tmp")
     other.write_text(json.dumps({"commitInfo": {"operation": "OPTIMIZE", "timestamp": 1}}))
     os.rename(other, newest)
+
+
+def replace_newest_with_a_row(root: Path, table: str) -> None:
+    """The same by an entry that adds a row, that of a file which was there."""
+    log = root / "lake" / table / "_delta_log"
+    newest = max(log.glob("*.json"))
+    add = next(
+        json.loads(line)["add"] for line in newest.read_text().splitlines() if line.startswith('{"add"')
+    )
+    shutil.copy(log.parent / add["path"], log.parent / "theirs.parquet")
+    lines = [
+        {"commitInfo": {"operation": "OPTIMIZE", "timestamp": 1}},
+        {"add": {**add, "path": "theirs.parquet"}},
+    ]
+    (log / "other.tmp").write_text("\n".join(map(json.dumps, lines)))
+    os.rename(log / "other.tmp", newest)
 
 
 def rows(root: Path, table: str) -> int:
@@ -97,6 +116,40 @@ def test_a_table_that_was_made_anew_is_not_filled_with_the_batch_before(tmp_path
         entry.write_text("\n".join(lines))
     query.batch(2, one(2))
     assert rows(tmp_path, GOLF) == 1
+
+
+@pytest.mark.parametrize("when", ["amid it", "behind it"])
+def test_of_an_entry_that_was_replaced_no_checkpoint_of_the_log_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Whoever reads by it would see a commit of ours that is gone, and not theirs: for ever, once entries are cleaned up."""
+    query = batches(tmp_path, 1)
+    write, left = DeltaTable.create_checkpoint, [GOLF]
+
+    def written(table: DeltaTable) -> None:
+        write(table)
+        if left and when == "amid it" and table.table_uri.rstrip("/").endswith(f"/{GOLF}"):
+            left.clear()
+            replace_newest_with_a_row(tmp_path, GOLF)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Committed, "interval", 1)
+        patch.setattr(DeltaTable, "create_checkpoint", written)
+        query.batch(1, one(1))
+        query.native.settle()
+    place = files_at(tmp_path / "lake" / GOLF)
+    if when == "amid it":
+        assert last_checkpoint(place).version != 2
+    else:
+        assert last_checkpoint(place).version == 2
+        replace_newest_with_a_row(tmp_path, GOLF)
+    query.batch(2, one(2))
+    # That of the other writer, and three of ours.
+    assert (rows(tmp_path, GOLF), others(tmp_path, GOLF)) == (4, 1)
+    again = Query(tmp_path)
+    again.resume()
+    assert again.done == []
+    assert rows(tmp_path, GOLF) == 4
 
 
 def assert_goes_on(root: Path, query: Query, table: str) -> None:

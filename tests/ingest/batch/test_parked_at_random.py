@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from tests.ingest.kafka_records import TOPIC, Sent
-from tests.ingest.power import Disk, PowerFailed
+from tests.ingest.power import Disk, PowerFailed, seeds
 from tests.ingest.queries import GOLF, QUEST, Query, value
 
 from distributary.ingest import failpoints
@@ -123,7 +123,7 @@ def lives(world: World) -> None:
     world.dies_at, world.spoils = None, False
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(5, 40))
 def test_whatever_happens_each_row_is_in_its_table_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -168,7 +168,7 @@ def put_right(root: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 
 # A start that brings in what waits makes some three hundred calls.
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(5, 40))
 def test_a_loss_of_power_while_what_waited_is_brought_in_loses_and_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

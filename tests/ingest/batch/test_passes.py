@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from tests.ingest.batches import demuxed
 from tests.ingest.kafka_records import batch, numbered, pins, task_report, value
 
+from distributary.ingest.batch import passes
 from distributary.ingest.batch.passes import Workers, discard
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
@@ -17,6 +19,7 @@ from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.pins import Pins, Verdict
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.worker.demux import demultiplex
+from distributary.ingest.worker.gathering import gather
 from distributary.ingest.worker.report import TaskReport, WrittenFile
 
 
@@ -96,6 +99,39 @@ def test_where_spark_speculates_any_task_may_have_been_done_twice(
     report = Workers(2, {}, 100).run(records, pins(tmp_path))
     assert report.retried is (speculates == "true")
     assert [written.file.rows for written in report.files.written] == [1]
+
+
+def test_where_what_was_shuffled_is_lost_tasks_were_done_twice(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a stage that is done again count from their first attempt, and have left files all the same."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    places = [
+        str(place)
+        for place in jvm.org.apache.spark.SparkEnv.get().blockManager().diskBlockManager().localDirsString()
+    ]
+    lost = str(tmp_path / "lost")
+
+    def losing(pins: Pins) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            if not os.path.exists(lost):
+                Path(lost).touch()
+                for place in places:
+                    for file in Path(place).glob("*/shuffle_*"):
+                        file.unlink(missing_ok=True)
+                raise OSError("as with a machine that is gone")
+            yield from gather(pins)(batches)
+
+        return run
+
+    monkeypatch.setattr(passes, "gather", losing)
+    records = spark.createDataFrame(pa.Table.from_batches([batch(numbered([value(1, game_name="golf")]))]))
+    workers = Workers(2, {}, 100, most_files=-1)
+    report = workers.run(records, pins(tmp_path))
+    assert report.retried
+    assert [written.file.rows for written in report.files.written] == [1]
+    assert not workers.run(records, pins(tmp_path)).retried
 
 
 @pytest.mark.parametrize("most_files", [2_000, 0], ids=["written", "brought together"])

@@ -42,6 +42,23 @@ def test_an_unknown_type_that_brings_columns_makes_the_query_start_again_with_it
     assert [pinned.key for pinned in after.records] == [(2, (0,))]
 
 
+def test_another_message_of_a_schema_that_was_met_is_no_deployment(tmp_path: Path) -> None:
+    text = 'syntax = "proto3"; message First { int64 a = 1; } message Second { int64 b = 1; } message Third { int64 c = 1; }'
+    known = registry()
+    schema_id = known.register("others-value", text, "PROTOBUF")
+    over = SchemaAnswers(
+        run_rules(settings(tmp_path)),
+        {"t": PinnedTable("t", Layout(A))},
+        schema_book(checkpoint(tmp_path), known),
+    )
+    spent = []
+    for place in range(3):
+        with pytest.raises(RestartToEvolve) as evolved:
+            over.answered(asked({(schema_id, (place,)): 5}), records.pins(tmp_path), last=False)
+        spent.append(evolved.value.deployed)
+    assert spent == [True, False, False]
+
+
 def test_in_line_the_type_is_pinned_and_what_nobody_knows_is_refused(tmp_path: Path) -> None:
     over = answers(tmp_path, {"t": PinnedTable("t", Layout(A))}, decode={"evolution": "inline"})
     total = asked({(2, (0,)): 5, (77, (0,)): 1})

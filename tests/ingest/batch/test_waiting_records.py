@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from tests.ingest.kafka_records import batch, numbered, value
 
 from distributary.ingest.batch.waiting_records import (
-    _reading,
+    _read,
     emptied,
     forget_waiting,
     place_aside,
@@ -77,14 +77,13 @@ def test_records_of_any_time_are_taken_up_whatever_a_session_takes_others_times_
 
 
 @pytest.mark.parametrize("keys", [False, True], ids=["records", "records with the texts of their keys"])
-def test_a_worker_reads_the_files_whose_numbers_it_is_given(place: Files, *, keys: bool) -> None:
+def test_a_worker_reads_the_files_whose_names_it_is_given(place: Files, *, keys: bool) -> None:
     names = []
     for half in (SENT[:3], SENT[3:]):
         files, records = AsideFiles(place), batch(half)
         files.add(records.append_column(TEXT, pa.array(["k"] * len(half))) if keys else records)
         names += files.close()
-    numbers = iter([pa.RecordBatch.from_pydict({"id": [1]}), pa.RecordBatch.from_pydict({"id": [0]})])
-    found = list(_reading(place, names)(numbers))
+    found = [one for name in reversed(names) for one in _read(place, name)]
     assert {one.schema for one in found} == {RAW_SCHEMA}
     assert pa.Table.from_batches(found).sort_by("offset").to_pylist() == batch(SENT).to_pylist()
 

@@ -12,3 +12,4 @@ def closing_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries are closed after a few instead of hundreds."""
     monkeypatch.setattr(writing, "KEPT", 3)
     monkeypatch.setattr(writing, "AT_ONCE", 2)
+    monkeypatch.setattr(writing, "BEFORE_PARKED", 0)

@@ -17,6 +17,7 @@ class MemoryFiles:
     """See `contract.Files`. `asked` counts the calls by their names, `told` the names in the longest listing."""
 
     remote = False
+    patience = None
 
     def __init__(self) -> None:
         self.there: dict[str, bytes] = {}

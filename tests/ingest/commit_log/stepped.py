@@ -18,6 +18,7 @@ from typing_extensions import Buffer
 
 from distributary.errors import AnswerLost, Fenced
 from distributary.ingest.commit_log.entries import Batch, Rewritten
+from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import Writer
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.stream import Upload
@@ -41,6 +42,7 @@ class World:
     decisions  number -> the id of the batch that a run was told is decided
     vanished   files that somebody outside deleted before they were committed
     late       puts that are still on their way
+    broken     whether a start finds a table that nobody can open
     """
 
     files: MemoryFiles = field(default_factory=MemoryFiles)
@@ -49,6 +51,7 @@ class World:
     decisions: dict[int, str] = field(default_factory=dict)
     vanished: set[str] = field(default_factory=set)
     late: list[tuple[str, bytes]] = field(default_factory=list)
+    broken: bool = False
 
     def is_committed(self, number: int) -> bool:
         """As Delta's transactions say: a newer one of the application says it, too."""
@@ -128,8 +131,12 @@ class Run:
     def _live(self, files: Stepped) -> None:
         writer = begun(files)
         self._finish(files, writer)
+        if self.world.broken and not writer.so_far.parked:
+            self._park(files, writer)
         swept(files, writer)
         writer.close()
+        if writer.so_far.parked and not self.world.broken:
+            writer.park({}, "in")
         while True:
             try:
                 if writer.look() is None:
@@ -137,6 +144,16 @@ class Run:
             except (OSError, AnswerLost):
                 continue
             self._finish(files, writer)
+
+    @staticmethod
+    def _park(files: Stepped, writer: Writer) -> None:
+        """What comes waits behind the oldest batch that the log still names."""
+        log = CommitLog(files)
+        found = (
+            number for number in range(log.closed() + 1, writer.next) if isinstance(log.entry(number), Batch)
+        )
+        if (number := next(found, None)) is not None:
+            writer.park({"t": (number,)}, "broken")
 
     def _batch(self, files: Stepped, writer: Writer) -> None:
         path = data_file(files, writer)
@@ -173,6 +190,7 @@ class Stepped:
     """The world's files to one run: it stands still before each call and behind it. See `contract.Files`."""
 
     remote = False
+    patience = None
 
     def __init__(self, run: Run) -> None:
         self._run, self._files = run, run.world.files

@@ -65,6 +65,10 @@ class Runs(RuleBasedStateMachine):
     def a_late_put_arrives(self) -> None:
         self.world.arrive()
 
+    @rule(broken=st.booleans())
+    def a_table_breaks_or_is_put_right(self, broken: bool) -> None:
+        self.world.broken = broken
+
     @rule()
     def a_file_is_lost(self) -> None:
         """Only one that may still be written again: of the newest batch, in no table yet."""
@@ -84,6 +88,13 @@ class Runs(RuleBasedStateMachine):
         for _, (start, end) in sorted(self.world.table.items()):
             assert start == reached
             reached = end
+
+    @invariant()
+    def behind_what_files_wait_the_log_says(self) -> None:
+        log = CommitLog(self.world.files)
+        state = log.state()
+        for number in () if state.so_far is None else state.so_far.parked.get("t", ()):
+            log.as_finished(number)
 
     def teardown(self) -> None:
         for run in self.runs:

@@ -10,7 +10,7 @@ from tests.ingest.asked import AskedFiles
 
 from distributary.errors import CheckpointMismatch, TablesOfAnotherRun
 from distributary.ingest.commit_log.entries import Owner, Process, Standing
-from distributary.ingest.commit_log.owners import Owners, Records
+from distributary.ingest.commit_log.owners import Owners, Records, Whose
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import begin, hand_over
 from distributary.ingest.storage.contract import Files
@@ -56,18 +56,25 @@ def test_a_pipeline_that_got_another_name_has_all_its_tables_by_that(files: File
     records = Records(files)
     none: list[str] = []
     # Before it runs by that, its checkpoint tells.
-    assert records.of_pipeline("matches") == (none, frozenset({"matches"}))
-    assert records.of_pipeline("matches", GAMES.generation) == (
-        ["one", "two"],
-        frozenset({"matches", "games"}),
-    )
+    ids, others = frozenset({GAMES.generation}), frozenset({OTHER.generation})
+    mine = Whose("matches", frozenset({"matches", "games"}), ids, others)
+    nobody = Whose("matches", frozenset({"matches"}), frozenset(), others | ids)
+    assert records.of_pipeline("matches") == (none, nobody)
+    assert records.of_pipeline("matches", GAMES.generation) == (["one", "two"], mine)
     asking(files, renamed).adopt(["one"], renamed=True)
     assert records.pipelines() == {"one": "matches", "two": "matches", "theirs": "other"}
-    assert records.of_pipeline("matches") == (["one", "two"], frozenset({"matches", "games"}))
+    assert records.of_pipeline("matches") == (["one", "two"], mine)
     # Another one has its name of before by now.
     asking(files, Owner("games", "/new/checkpoint", "new-id")).claim(["three"])
-    assert records.of_pipeline("matches") == (["one", "two"], frozenset({"matches"}))
-    assert records.of_pipeline("games") == (["three"], frozenset({"games"}))
+    new = frozenset({"new-id"})
+    assert records.of_pipeline("matches") == (
+        ["one", "two"],
+        Whose("matches", frozenset({"matches"}), ids, others | new),
+    )
+    assert records.of_pipeline("games") == (
+        ["three"],
+        Whose("games", frozenset({"games"}), new, others | ids),
+    )
 
 
 def test_a_table_is_asked_about_once_a_run(tmp_path: Path) -> None:

@@ -405,3 +405,17 @@ def test_fill_refuses_to_lose_a_column_or_to_change_a_type() -> None:
         fill(rows, pa.schema([("a", pa.int64()), ("s", pa.struct([("y", pa.int64())]))]))
     with pytest.raises(ValueError, match=r"s\.x is int64, not int32"):
         fill(rows, pa.schema([("a", pa.int64()), ("s", pa.struct([("x", pa.int32())]))]))
+
+
+def test_a_long_key_is_not_told_of_before_each_of_very_many_values() -> None:
+    record, table = (
+        pa.schema([("m", pa.map_(pa.string(), pa.list_(of)))]) for of in (pa.int64(), pa.int32())
+    )
+    wide = [2**40] * 1_000
+    rows = [{"m": [("k" * size, wide), ("short", [1])]} for size in (10, 100_000, 10)]
+    conformed = conform(record, layout(table), rows, Policies())
+    assert [(row, reason) for row, reason, _ in conformed.rejected] == [(1, "wider_type")]
+    found = rescued(conformed)
+    assert [None if one is None else len(one) for one in found] == [1_000, None, 1_000]
+    assert found[0][f"m.{'k' * 10}.999"] == 2**40
+    assert conformed.rows.column("m").to_pylist()[2] == [("k" * 10, [None] * 1_000), ("short", [1])]

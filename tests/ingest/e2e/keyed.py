@@ -92,8 +92,9 @@ class Keyed:
 
     def send(self, count: int = 60, players: int = 8, **more: Any) -> None:
         """Send so many changes: mostly whole ones, some without a key or a time, some late, some tombstones."""
-        for _ in range(count):
-            self.send_one(self._random.randrange(players), self._changed(), **more)
+        with self.kit.together():
+            for _ in range(count):
+                self.send_one(self._random.randrange(players), self._changed(), **more)
 
     def send_one(self, player: int, body: Body | None, **more: Any) -> None:
         """Send one change of a player."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,7 @@ class PipelineKit:
         self.registry_options = RegistryOptions(url=stack.registry_url)
         self.truth = Truth(topic)
         self._producers: dict[str, Producer] = {}
+        self._waits_for_each = True
         self._file = SettingsFile(folder / "games.yaml")
         self._document: dict[str, Any] = {
             "name": "games",
@@ -157,7 +159,18 @@ class PipelineKit:
             producer.produce(
                 self.topic, value=value, key=key, partition=partition, headers=dict(headers or {})
             )
-        assert producer.flush(60) == 0
+        if self._waits_for_each:
+            assert producer.flush(60) == 0
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """Inside, records are sent one behind the other, and all of them are waited for at its end."""
+        producer, self._waits_for_each = self._producer(), False
+        try:
+            yield
+            assert producer.flush(60) == 0
+        finally:
+            self._waits_for_each = True
 
     def _producer(self) -> Producer:
         """One for all that the kit sends: to connect takes far longer than to send a record."""
@@ -165,8 +178,9 @@ class PipelineKit:
         if servers not in self._producers:
             options = {"acks": "all", "linger.ms": 0, "reconnect.backoff.max.ms": 100, "log_level": 0}
             self._producers[servers] = Producer({"bootstrap.servers": servers, **options})
-        # What it knows of the topic may be older than its partitions.
-        self._producers[servers].list_topics(self.topic, timeout=60)
+        if self._waits_for_each:
+            # What it knows of the topic may be older than its partitions.
+            self._producers[servers].list_topics(self.topic, timeout=60)
         return self._producers[servers]
 
     # Running

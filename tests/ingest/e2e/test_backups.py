@@ -50,7 +50,9 @@ def ran_on(kit: PipelineKit) -> None:
         shutil.copytree(kit.folder / name, kit.folder / "now" / name)
 
 
-def test_both_of_one_backup_go_on_and_read_again_what_came_after(kit: PipelineKit) -> None:
+def test_both_of_one_backup_go_on_and_one_alone_is_refused_and_the_tables_are_enough_to_go_on(
+    kit: PipelineKit,
+) -> None:
     ran_on(kit)
     restore(kit, ["checkpoints", "lake"])
     held = verify(kit.settings)
@@ -60,9 +62,7 @@ def test_both_of_one_backup_go_on_and_read_again_what_came_after(kit: PipelineKi
     kit.assert_clean()
     assert kit.unnamed_files() == set()
 
-
-def test_one_of_both_alone_is_refused_and_the_tables_are_enough_to_go_on(kit: PipelineKit) -> None:
-    ran_on(kit)
+    restore(kit, ["lake"], "now")
     restore(kit, ["checkpoints"])
     with pytest.raises(CheckpointMismatch, match="the checkpoint was put back from an older copy"):
         kit.run()

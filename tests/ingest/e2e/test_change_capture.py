@@ -19,6 +19,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 from tests.ingest.e2e.planted import said
 
 from distributary.errors import PolicyStopped
+from distributary.ingest.erasure.erase import Wanted, erase
 from distributary.producer_sim.verify.comparison import verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
@@ -35,9 +36,10 @@ def capturing(kit: PipelineKit, rule: dict[str, Any] | None = None, **more: Any)
 
 def send(kit: PipelineKit, changes: Iterable[Change], value: Callable[[Any], bytes] | None = None) -> None:
     """Send changes, as JSON or as `value` makes them."""
-    for change in changes:
-        body = change.json if value is None or change.value is None else value(change.value)
-        kit.send([body], key=change.key_bytes, partition=change.row % 2)
+    with kit.together():
+        for change in changes:
+            body = change.json if value is None or change.value is None else value(change.value)
+            kit.send([body], key=change.key_bytes, partition=change.row % 2)
 
 
 def changed(database: Database, seed: int, count: int = 30) -> list[Change]:
@@ -178,6 +180,23 @@ def test_each_change_is_a_row_of_a_table_that_is_appended_to(kit: PipelineKit) -
     assert [row["__before"] and json.loads(row["__before"])["name"] for row in rows] == [None, "a", "b"]
     assert {row["__source_table"] for row in rows} == {"customers"}
 
+    # The update that made the row another one's keeps what it was before, and so does one that comes later.
+    done = erase(kit.settings, Wanted("name = 'a'"))
+    assert {one.table: one.rows for one in done.tables if one.rows} == {"customers": 2}
+    assert [row["__op"] for row in rows_of(kit, "customers")] == ["d"]
+    capturing(
+        kit,
+        {"match": "*", "mode": "append"},
+        decode={"envelope": {"kind": "debezium", "keep": keep}},
+        erased=["name = 'a'"],
+    )
+    send(kit, database.put("customers", 2, name="a", score=1))
+    send(kit, database.put("customers", 2, name="c", score=1))
+    send(kit, database.delete("customers", 2))
+    kit.run()
+    assert [row["name"] for row in rows_of(kit, "customers")] == ["b", "c"]
+    assert '"a"' not in str(rows_of(kit, "customers"))
+
 
 def test_a_table_that_was_emptied_stops_the_run_where_that_is_asked_for(kit: PipelineKit) -> None:
     database = Database()
@@ -230,6 +249,8 @@ def test_tables_are_what_the_database_is_by_a_registered_schema_that_grows(
     assert "after" not in output
 
 
+# Lighter: tests/ingest/merge/test_changes_of_a_database.py has those of each connector, test_errors_at_each_step_bring_each_change_once a run.
+@pytest.mark.heavy
 def test_documents_of_mongodb_are_rows_by_their_records_own_key(kit: PipelineKit) -> None:
     database = Database("mongodb")
     capturing(kit)
@@ -238,6 +259,8 @@ def test_documents_of_mongodb_are_rows_by_their_records_own_key(kit: PipelineKit
     assert_current(kit, database)
 
 
+# Lighter: test_each_table_has_its_own_types_and_only_one_grows infers a schema an entity, and all others here have the envelope.
+@pytest.mark.heavy
 def test_each_tables_rows_have_a_schema_of_their_own(kit: PipelineKit) -> None:
     database = Database()
     capturing(kit, decode={"schema_per": "entity"})

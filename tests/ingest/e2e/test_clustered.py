@@ -198,6 +198,8 @@ def test_errors_at_every_step_are_survived_by_tables_with_one_row_a_key(
     assert state_of(kit, table).clustering == (("score",), ("country",))
 
 
+# Lighter: tests/ingest/checkpoint/test_manifest_pins.py has them written again, tests/ingest/upkeep/test_clustered.py brought together.
+@pytest.mark.heavy
 def test_files_of_columns_behind_those_with_bounds_tell_theirs_and_do_when_they_are_written_again(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:

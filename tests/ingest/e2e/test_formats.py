@@ -65,8 +65,9 @@ def schema_files(kit: PipelineKit) -> list[str]:
 
 def sent_json(kit: PipelineKit, records: list[dict[str, object]]) -> None:
     # Of a key only the latest record is looked at.
-    for number, record in enumerate(records):
-        kit.send([json.dumps(record).encode()], key=b"%d" % number)
+    with kit.together():
+        for number, record in enumerate(records):
+            kit.send([json.dumps(record).encode()], key=b"%d" % number)
 
 
 def test_an_inferred_schema_is_cached_and_grows_with_what_records_bring(kit: PipelineKit) -> None:

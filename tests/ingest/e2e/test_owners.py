@@ -145,7 +145,8 @@ def test_a_run_that_lives_while_its_tables_are_taken_stops_and_nothing_is_lost_o
     kit.assert_clean()
 
 
-# With the second one `make test` has the same without Spark, in tests/ingest/batch/test_runner.py.
+# Without Spark `make test` has the same of both in tests/ingest/batch/test_runner.py, and of the first one with it in test_backups.py.
+@pytest.mark.heavy
 @pytest.mark.checkpoint_folder
 @pytest.mark.parametrize("died", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_a_checkpoint_put_back_from_a_backup_stops_and_nothing_is_lost_or_twice(

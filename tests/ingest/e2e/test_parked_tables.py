@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from pyspark.sql import SparkSession
-from tests.ingest.e2e.handmade import registered, registered_beside
-from tests.ingest.e2e.pipeline_kit import PipelineKit
+from tests.ingest.e2e.handmade import column, registered, registered_beside
+from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
 from tests.ingest.e2e.planted import said
 from tests.ingest.e2e.test_wider_columns import BIG, WIDER, by_spark
 
 from distributary.errors import BudgetSpent, CommitImpossible, PipelineError
+from distributary.ingest import failpoints
 from distributary.ingest.failpoints import AFTER_MANIFEST
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.progress import Silent
+from distributary.ingest.rebuild.silver import replay
+from distributary.ingest.replay.work import Work
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.table_versions import versions_at
-from distributary.producer_sim.verify.comparison import Beside, compare
+from distributary.producer_sim.verify.comparison import Beside, compare, verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.folder]
 
@@ -122,6 +127,45 @@ def test_a_crash_while_what_waited_is_brought_in_doubles_nothing(
     kit.assert_clean()
 
 
+# That a replay knows by then what is parked is shown in tests/ingest/replay/test_beside.py.
+@pytest.mark.heavy
+def test_a_replay_beside_a_run_that_parks_a_table_just_then_brings_nothing_that_waits(
+    kit: PipelineKit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kit.configured(bronze={}, policies={"stuck_table": "park"})
+    schema, table = registered(kit), kit.folder_of("chess")
+    kit.send([schema.value(game=game, level=1) for game in ("chess", "go")])
+    decided, opened, begun = threading.Event(), threading.Event(), Work.finish_begun
+    reach = failpoints.reach
+
+    def stands(point: str, number: int) -> None:
+        reach(point, number)
+        if point == AFTER_MANIFEST and not decided.is_set():
+            spoil(kit, table)
+            decided.set()
+            assert opened.wait(PATIENCE_SECONDS)
+
+    with kit.running() as going:
+        going.wait_for(2)
+        monkeypatch.setattr(failpoints, "reach", stands)
+        kit.send([schema.value(game=game, level=2) for game in ("chess", "go")])
+        assert decided.wait(PATIENCE_SECONDS)
+
+        def parked_meanwhile(work: Work) -> Any:
+            opened.set()
+            going.wait_for(4)
+            mend(kit, table)
+            return begun(work)
+
+        monkeypatch.setattr(Work, "finish_begun", parked_meanwhile)
+        with pytest.raises(CommitImpossible, match="parked"):
+            replay(kit.settings, spark=kit.spark)
+    kit.configured(trigger={"available_now": True})
+    assert kit.run().parked == {}
+    assert column(kit, "chess", "level") == [1, 2]
+    assert not verify(kit.settings).differences
+
+
 # What is parked and brought in is the first test's, and batch/test_parking.py's.
 @pytest.mark.heavy
 def test_a_table_made_anew_gets_what_waited(parked: PipelineKit) -> None:
@@ -133,6 +177,8 @@ def test_a_table_made_anew_gets_what_waited(parked: PipelineKit) -> None:
     assert kit.unnamed_files() == set()
 
 
+# Lighter: test_a_lost_file_of_the_ledger_waits_for_a_decision goes on without what was skipped, tests/ingest/test_resolve.py skips what is parked.
+@pytest.mark.heavy
 def test_a_table_goes_without_what_waited_where_that_is_decided(parked: PipelineKit) -> None:
     kit, table = parked, parked.folder_of(1)
     mend(kit, table)

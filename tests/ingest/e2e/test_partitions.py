@@ -223,6 +223,8 @@ def test_a_worker_that_is_killed_leaves_no_partition_twice(kit: PipelineKit) -> 
     assert_parted(kit)
 
 
+# Lighter: tests/ingest/checkpoint/test_manifest_pins.py has batches of partitioned tables written again just the same.
+@pytest.mark.heavy
 def test_lost_files_are_written_again_into_their_partitions(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:

@@ -190,7 +190,11 @@ def test_only_what_is_chosen_is_brought_back(monday: Monday) -> None:
     assert monday.open() == 6
     monday.assert_clean()
     assert monday.back(Chosen(reasons=("malformed",))).replays == ()
-    assert monday.back(Chosen(schemas=(str(monday.new.id),))).resolved == 5
+    # A few at a time, however many wait.
+    monday.kit.configured(limits={"batch_rows": 2})
+    last = monday.back(Chosen(schemas=(str(monday.new.id),)))
+    assert (last.resolved, [one.records for one in last.replays]) == (5, [2, 2, 1])
+    assert column(monday.kit, "go", "player") == ["e", "f", "g"]
     monday.assert_clean()
 
 
@@ -221,6 +225,18 @@ def test_beside_a_run_that_is_alive_the_records_come_too(monday: Monday) -> None
     assert column(kit, "go", "player") == ["h", "j", "e", "f", "g"]
     assert column(kit, "go", "points") == [3, None, None, None, None]
     assert monday.open() == 1
+    monday.assert_clean()
+
+
+def test_a_pipeline_that_got_another_name_brings_back_what_waited_before(monday: Monday) -> None:
+    monday.back(Chosen(place=(None, 0)))
+    monday.kit.configured(name="matches", checkpoint=str(monday.kit.checkpoint))
+    assert monday.open() == 6
+    assert monday.back().resolved == 5
+    assert column(monday.kit, "chess", "player") == ["a", "b", "c", "d"]
+    assert monday.open() == 1
+    monday.assert_clean()
+    assert purge(monday.kit.settings, Wish()).rows == 6
     monday.assert_clean()
 
 

@@ -16,10 +16,12 @@ from tests.ingest.e2e.test_bronze import send_mixed
 
 from distributary.errors import BudgetSpent, CheckpointMismatch, ConfigError, LeaseHeld, PipelineError
 from distributary.ingest import failpoints
+from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.contents import contents
 from distributary.ingest.rebuild.dry import lacking
+from distributary.ingest.rebuild.emptying import empty
 from distributary.ingest.rebuild.reset import reset
 from distributary.ingest.rebuild.resets import Reset
 from distributary.ingest.rebuild.silver import Replayed, replay
@@ -93,7 +95,9 @@ def test_rows_that_are_gone_come_back_once_and_nothing_else_changes(kept: Pipeli
     assert_clean(kept)
     assert again(kept).tables == {}
     assert silver(kept) == before
-    # The pipeline goes on.
+    # What was done under another name counts, and the pipeline goes on.
+    kept.configured(name="matches", checkpoint=str(kept.checkpoint))
+    assert_clean(kept)
     send_mixed(kept)
     kept.run()
     assert_clean(kept)
@@ -271,6 +275,29 @@ def test_a_reset_that_is_gone_on_with_loses_nothing_of_a_run_that_died_since(
     assert_clean(kit)
 
 
+# One of this version is gone on with above.
+@pytest.mark.heavy
+def test_a_reset_that_an_earlier_version_began_misses_nothing_that_the_settings_let_go_since(
+    kit: PipelineKit,
+) -> None:
+    kit.configured(bronze={})
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", level=level) for level in range(4)])
+    kit.run()
+    table, generation = kit.folder_of("chess"), read_generation(kit.checkpoint)
+    assert generation is not None
+    # It had no number, and told nobody of which records it emptied tables.
+    begun = Reset("e" * 32, (table,), None)
+    begun.begin(kit.checkpoint.files, "2026-01-01T00:00:00+00:00")
+    root = open_files(kit.settings.sink.root, kit.settings.storage)
+    assert empty(root.below(table), begun.transaction(generation.id), begun.id) is not None
+    small = {"condition": "level < 2", "otherwise": "drop"}
+    kit.configured(tables=[{"match": "chess", "expect": {"small": small}}])
+    assert reset(kit.settings, spark=kit.spark).resumed
+    assert column(kit, "chess", "level") == [0, 1]
+    assert_clean(kit)
+
+
 # What is not in bronze is refused before anything is emptied in a test above.
 @pytest.mark.heavy
 def test_a_reset_that_is_gone_on_with_takes_no_rows_that_bronze_was_not_given_since(
@@ -294,6 +321,32 @@ def test_a_reset_that_is_gone_on_with_takes_no_rows_that_bronze_was_not_given_si
     assert column(kit, "chess", "level") == [1, 2]
     assert reset(kit.settings, spark=kit.spark, force=True).resumed
     assert column(kit, "chess", "level") == [1]
+
+
+@pytest.mark.folder
+def test_a_table_that_lacks_the_newest_batch_gets_that_by_a_start_alone(kit: PipelineKit) -> None:
+    kit.configured(bronze={})
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", level=1)])
+    kit.run()
+    table, copy = kit.root / kit.folder_of("chess"), kit.folder / "copy"
+    shutil.copytree(table, copy)
+    kit.send([schema.value(game="chess", level=2)])
+    kit.run()
+    names = {path.name for path in table.glob("*.parquet")} - {path.name for path in copy.glob("*.parquet")}
+    for path in (table / "_delta_log").iterdir():
+        if not (copy / "_delta_log" / path.name).exists():
+            path.unlink()
+    assert names, "the files of the batch are still there"
+    for one in (again, lambda kit: reset(kit.settings, spark=kit.spark)):
+        with pytest.raises(PipelineError, match="lacks batch 3"):
+            one(kit)
+    kit.run()
+    assert column(kit, "chess", "level") == [1, 2]
+    assert again(kit).tables == {}
+    assert reset(kit.settings, spark=kit.spark).emptied
+    assert column(kit, "chess", "level") == [1, 2]
+    assert_clean(kit)
 
 
 @pytest.mark.checkpoint_folder

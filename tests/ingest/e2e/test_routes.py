@@ -31,7 +31,8 @@ CASES = [
     # By a field with JSON, Avro by its keys: both below.
     pytest.param(Case("avro", GUILD, 6), marks=pytest.mark.heavy, id="field-avro"),
     Case("json", GUILD, 7, {"policies": {"no_entity": {"table": "strays"}}}),
-    Case("jsonschema", {"by": "record"}, 3),
+    # Records of two formats by their types are below.
+    pytest.param(Case("jsonschema", {"by": "record"}, 3), marks=pytest.mark.heavy, id="record-jsonschema"),
     Case("protobuf", {"by": "topic"}, 1),
     Case("avro", {"by": "key"}, 8, {"decode": {"key": "text"}}, {"gamers": 8}),
     # Another format by the key, and what has none dropped: test_records_entities.py drops such records.

@@ -140,6 +140,8 @@ def test_a_table_that_each_row_was_added_to_is_not_made_one_of_one_row_a_key(kit
     assert {game: kit.delta(game).version() for game in GAMES} == before
 
 
+# Lighter: test_another_checkpoint_tells_the_same reads a topic again, tests/ingest/merge/test_any_cut.py has batches come once more.
+@pytest.mark.heavy
 def test_a_replay_of_the_topic_changes_no_row(kit: PipelineKit) -> None:
     keyed = Keyed(kit).configured(BY_FIELD)
     keyed.send(60)

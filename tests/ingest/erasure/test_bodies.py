@@ -59,6 +59,30 @@ def test_a_table_without_such_a_column_is_known_by_its_others() -> None:
     assert Rows(SEVEN).met(rows).tolist() == [True]
 
 
+@pytest.mark.parametrize(
+    "was",
+    [
+        pa.array([{"who": {"id": WIDE}}, {"who": {"id": 1}}, None, {"who": None}]),
+        pa.array([json.dumps({"Who": {"id": WIDE, "x": 1}}), '{"who": {"id": 1}}', None, "[7]"]),
+        # Those of another type are looked at by themselves.
+        pa.array([json.dumps({"who": {"id": WIDE}}), '{"who": {"id": 2.5}}', None, '{"who": "x"}']),
+    ],
+    ids=["whole", "as text", "at odds"],
+)
+def test_a_row_of_which_a_change_keeps_how_it_was_is_meant_by_that_too(was: pa.Array) -> None:
+    """Whoever makes a person's row anonymous sends such a change."""
+    who = pa.array(
+        [None, {"id": 3, "name": "x"}, {"id": WIDE, "name": "x"}, None],
+        pa.struct([("id", pa.int64()), ("name", pa.string())]),
+    )
+    rows = pa.RecordBatch.from_arrays([who, was, pa.array([1, 2, 3, 4])], ["Who", "__before", "n"])
+    which = Rows(SEVEN)
+    assert which.met(rows).tolist() == [True, False, True, False]
+    assert which.unread == (was[3].as_py() == '{"who": "x"}')
+    both = ReadCondition(Call("and", (SEVEN.tree, Call("=", (Field(("n",)), Literal(2))))))
+    assert Rows(both).met(rows).tolist() == [False] * 4
+
+
 def test_keys_are_meant_whatever_their_rows_say() -> None:
     rows = pa.RecordBatch.from_pydict({"key": [b"a", b"b", None], "_rescued_data": ["{}", None, None]})
     assert Rows(None, None, ("key",), frozenset([b"a"])).met(rows).tolist() == [True, False, False]

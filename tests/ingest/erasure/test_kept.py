@@ -35,7 +35,7 @@ def gone(offset: int) -> Gone:
 
 def meant(root: Files, rows: pa.Table = ROWS) -> list[int]:
     (batch,) = rows.combine_chunks().to_batches()
-    which = AsTheyCame.of(root, "games", frozenset()).rows(lambda _: None)
+    which = AsTheyCame.of(root, frozenset({"games"}), frozenset()).rows(lambda _: None)
     return list(np.flatnonzero(which.met(batch)))
 
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.ingest.history.kept import Kept, Recomputed, rule_by, same
-from tests.ingest.merge.test_any_cut import cut
+from tests.ingest.merge.test_any_cut import OF_EACH, cut
 
 from distributary.ingest.merge.rule import MergeRule
 
@@ -43,6 +43,7 @@ APART = ("seen", "s.seen")
 
 
 @pytest.mark.parametrize("kind", MOMENTS)
+@OF_EACH
 @given(data=st.data())
 def test_moments_of_any_type(kind: str, data: st.DataObject) -> None:
     dtype, moments = MOMENTS[kind]
@@ -56,6 +57,7 @@ def test_what_orders_records_of_one_moment(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("by", [("p",), ("k",), ("v", "p")], ids=".".join)
+@OF_EACH
 @given(data=st.data())
 def test_rows_in_partitions(by: Sequence[str], data: st.DataObject) -> None:
     stream = data.draw(records(MOMENTS["times"][1]))

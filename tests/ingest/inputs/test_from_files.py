@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from tests.ingest.storage.relay import Relay, relayed
 from tests.ingest.storage.stores import Store
 
+from distributary.errors import CheckpointMismatch
 from distributary.ingest.inputs.from_files import FilesGone, LandingFolder
 from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.kafka.offsets import Positions
@@ -141,6 +143,32 @@ def test_a_registered_file_that_cannot_be_read_waits_alone_once_a_batch_failed_a
     assert batch(found, 5) == ["b"]
 
 
+def test_a_file_that_fills_a_batch_and_cannot_be_read_keeps_no_later_one_from_being_read(
+    root: PosixFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        root.put(f"landing/{name}", name.encode())
+        os.utime(f"{root.url}/landing/{name}", (1000, 1000 + ord(name)))
+    found, opened, shut = landing(root, identity="etag", max_files_a_batch=1), PosixFiles.reader, {"a", "b"}
+
+    def reader(self: PosixFiles, path: str, size: int) -> Any:
+        if path in shut:
+            raise PermissionError(13, "Permission denied", path)
+        return opened(self, path, size)
+
+    monkeypatch.setattr(PosixFiles, "reader", reader)
+    assert batch(found) == [], "which is put behind all others"
+    assert batch(found, 1) == ["b"], "of which nobody knows yet"
+    assert batch(found, 1) == []
+    assert batch(found, 2) == ["c"]
+    known = found.ends()
+    assert [batch(found, 3) for _ in range(3)] == [[]] * 3
+    assert found.ends() == known, "where there is none but such, nothing is written"
+    shut.clear()
+    assert batch(found, 3) == ["a"]
+    assert batch(found, 4) == ["b"]
+
+
 def test_what_a_run_before_failed_at_is_looked_at_by_the_first_batch(
     root: PosixFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,8 +284,43 @@ def test_files_are_archived_once_nothing_may_have_to_be_written_again_from_them(
         folder.put(f"{number}.json", b"%d" % number)
         source.lag({"landing": {0: first_offset(number)}})
         source.batch_end(number, number + 1)
-        archived = sorted(info.path for info in archive.walk())
+        archived = sorted(info.path for info in archive.walk() if not info.path.startswith("."))
         late = 0 if kind == "store" else 1
         assert archived == [f"{n}.json" for n in range(max(0, number - late))]
     source.batch_end(3, 3)
     assert ("2.json" in {info.path for info in archive.walk()}) == (kind == "store")
+
+
+def test_files_that_were_moved_since_a_copy_was_made_that_is_put_back_are_told(
+    tmp_path: Path,
+) -> None:
+    """Register, tables and log are one copy, and nothing else would say that files came since: they are where nobody looks."""
+    root, archive = PosixFiles(tmp_path / "root"), PosixFiles(tmp_path / "archive")
+    folder = PosixFiles(tmp_path / "landing")
+    copied = tmp_path / "copy"
+
+    def read(first: int, last: int) -> None:
+        source = opened_landing(folder, root)
+        source.archives_to(archive)
+        for number in range(first, last):
+            folder.put(f"{number}.json", b"%d" % number)
+            source.lag({"landing": {0: first_offset(number)}})
+            source.batch_end(number, number + 1)
+
+    read(0, 3)
+    opened_landing(folder, root).archives_to(archive)
+    shutil.copytree(root.url, copied)
+    read(3, 6)
+    shutil.rmtree(root.url)
+    copied.rename(root.url)
+    with pytest.raises(CheckpointMismatch, match=r"files up to number 3 were moved .* none from number 3 on"):
+        opened_landing(folder, root).archives_to(archive)
+    for info in list(archive.walk()):
+        if not info.path.startswith("."):
+            folder.put(info.path, archive.read(info.path))
+    archive.clear(".distributary-archived")
+    source = opened_landing(folder, root)
+    source.archives_to(archive)
+    source.lag({"landing": {0: first_offset(3)}})
+    found = source.files_in(first_offset(3), source.ends()["landing"][0])
+    assert sorted(one.path for one in found) == ["3.json", "4.json", "5.json"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,8 +18,8 @@ from distributary.ingest.storage.posix import PosixFiles
 def looking(files: Files, now: Callable[[], float] | None = None, **chosen: Any) -> Looking:
     """A look at the folder `landing` whose register is beside it, as each run has one of its own."""
     settings = FilesSource.model_validate({"path": "/landing", **chosen})
-    at = {} if now is None else {"now": now}
-    return Looking(files.below("landing"), settings, Register(files.below("register"), "/landing"), **at)
+    register = Register(files.below("register"), "/landing")
+    return Looking(files.below("landing"), settings, register, now or time.time)
 
 
 def put(files: Files, content: Mapping[str, bytes]) -> None:

@@ -1,7 +1,17 @@
 from __future__ import annotations
 
-from distributary.ingest.landing.archiving import move
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.ingest.landing.landed import looking, put
+
+from distributary.ingest.landing import archiving
+from distributary.ingest.landing.archiving import Archive, move
 from distributary.ingest.storage.contract import Files, Info
+from distributary.ingest.storage.posix import PosixFiles
 
 
 def archived(files: Files, number: int, path: str, content: bytes) -> int:
@@ -29,3 +39,86 @@ def test_what_an_attempt_that_died_has_copied_is_the_same_file(files: Files) -> 
     files.put("archive/a", b"its content")
     assert archived(files, 7, "a", b"its content") == 1
     assert [one.path for one in files.below("archive").walk()] == ["a"]
+
+
+@pytest.fixture
+def rewritten_late(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Paths at which another file appears behind the last look at the one there, and before that one is deleted."""
+    paths, begin = list[str](), os.mkdir
+
+    def mkdir(folder: str | Path, mode: int = 0o777) -> None:
+        begin(folder, mode)
+        for path in paths if str(folder).endswith(".aside") else ():
+            other = Path(f"{path}.new")
+            other.write_bytes(b"of tuesday")
+            other.rename(path)
+
+    monkeypatch.setattr("distributary.ingest.storage.posix.os.mkdir", mkdir)
+    return paths
+
+
+def test_what_comes_in_the_place_of_a_file_after_the_last_look_at_it_stays(
+    tmp_path: Path, rewritten_late: list[str]
+) -> None:
+    rewritten_late.append(f"{tmp_path}/landing/day=1/a")
+    assert archived(PosixFiles(tmp_path), 0, "day=1/a", b"of monday") == 0
+    assert [(one.path, one.size) for one in PosixFiles(tmp_path).below("landing").walk()] == [("day=1/a", 10)]
+    assert os.listdir(tmp_path / "landing/day=1") == ["a"]
+
+
+@pytest.mark.parametrize("came", [None, b"of wednesday"])
+def test_what_a_run_that_died_took_aside_is_where_it_was_unless_another_file_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, came: bytes | None
+) -> None:
+    """Of what it held nobody knows whether it was read: it is looked at as any other."""
+    files = PosixFiles(tmp_path)
+    monkeypatch.setattr(PosixFiles, "_is", lambda self, path, info: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        archived(files, 0, "a", b"of tuesday")
+    monkeypatch.undo()
+    assert files.info("landing/a") is None
+    if came is not None:
+        put(files, {"a": came})
+    look = looking(files)
+    look.look(0)
+    look.look(0)
+    (found,) = look.register.between(0, look.register.next_number)
+    assert (found.path, files.read("landing/a")) == ("a", came or b"of tuesday")
+    assert os.listdir(tmp_path / "landing") == ["a"]
+
+
+def test_of_a_link_the_link_goes_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    files = PosixFiles(tmp_path)
+    files.put("elsewhere/a", b"its content")
+    (tmp_path / "landing").mkdir()
+    (tmp_path / "landing/a").symlink_to("../elsewhere/a")
+    folder = files.below("landing")
+    info = folder.info("a")
+    assert info is not None
+    assert move(folder, files.below("archive"), [(0, info)]) == 1
+    assert files.read("archive/a") == files.read("elsewhere/a") == b"its content"
+    assert not os.listdir(tmp_path / "landing")
+
+
+@pytest.mark.parametrize("why", ["stop", "time"])
+def test_nobody_waits_for_many_files_to_be_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """Neither who stops the run nor what has landed since."""
+    files, stop, seconds = PosixFiles(tmp_path), threading.Event(), iter(range(0, 100, 4))
+    put(files, {f"{number}": b"its content %d" % number for number in range(9)})
+    folder = files.below("landing")
+    known = list(enumerate(folder.walk()))
+    monkeypatch.setattr(archiving, "monotonic", lambda: next(seconds) if why == "time" else 0)
+    copied = archiving._copy
+
+    def copy(*arguments: Any) -> None:
+        copied(*arguments)
+        if why == "stop":
+            stop.set()
+
+    monkeypatch.setattr(archiving, "_copy", copy)
+    archive = Archive(files.below("archive"), "its id")
+    assert archive.move(folder, known, stop) == (2 if why == "time" else 1)
+    monkeypatch.undo()
+    assert archive.move(folder, known, threading.Event()) == (7 if why == "time" else 8)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.ingest.landing.landed import looking, paths, put, records, registered
 
+from distributary.ingest.landing import looking as module
 from distributary.ingest.landing.looking import Rewritten
 from distributary.ingest.landing.wanted import as_regex
 from distributary.ingest.storage.contract import Files
@@ -302,6 +303,37 @@ def test_where_nothing_can_be_read_that_is_an_error(folder: PosixFiles, shut: se
     shut.update("ab")
     with pytest.raises(PermissionError):
         looking(folder).look(0)
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_was_looked_at_is_registered_though_a_look_at_much_is_ended(
+    folder: PosixFiles, monkeypatch: pytest.MonkeyPatch, asked: bool
+) -> None:
+    """Else whoever is ended each time before a large folder is read whole comes to nothing."""
+    monkeypatch.setattr(module, "_HASHED_BYTES", 2)
+    put(folder, {name: name.encode() for name in "abcde"})
+    look, opened, read = looking(folder), PosixFiles.reader, list[str]()
+
+    def reader(self: PosixFiles, path: str, size: int) -> Any:
+        if path in "abcde":
+            read.append(path)
+        if len(read) == 4 and not asked:
+            raise KeyboardInterrupt
+        if len(read) == 3 and asked:
+            look.stop.set()
+        return opened(self, path, size)
+
+    monkeypatch.setattr(PosixFiles, "reader", reader)
+    if asked:
+        look.look(0)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            look.look(0)
+    monkeypatch.undo()
+    assert len(paths(look)) == (4 if asked else 2)
+    again = looking(folder)
+    again.look(0)
+    assert sorted(paths(again)) == [*"abcde"]
 
 
 def test_a_folder_that_may_not_be_looked_into_is_passed_by(

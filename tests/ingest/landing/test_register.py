@@ -3,6 +3,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from tests.contest import contest
 from tests.ingest.landing.landed import register_some
@@ -69,6 +70,25 @@ def test_many_entries_come_together_and_nothing_is_forgotten(tmp_path: Path) -> 
         assert register.between(9, 11) == there[9:11]
         assert register.paths.get(digest("file-9")) is not None
     assert len(list(files.walk())) < 14, "a start reads few objects"
+
+
+@pytest.mark.usefixtures("few")
+def test_no_segment_becomes_larger_than_is_held_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Renamed files count as others do, though they have no number."""
+    monkeypatch.setattr(module, "_LARGEST", 40)
+    one = opened(PosixFiles(tmp_path))
+    for number in range(100):
+        append(one, f"file-{number}")
+        assert one.append([Landed(number, f"name-{number}", 7, 1000, "tag", f"file-{number}", "same")])
+        one.bring_together()
+    sizes = [pq.read_metadata(path).num_rows for path in (tmp_path / "segments").iterdir()]
+    assert max(sizes) <= 40
+    assert len(sizes) < 20
+    other = opened(PosixFiles(tmp_path))
+    assert other.between(0, 100) == one.between(0, 100)
+    assert other.paths.get(digest("name-7")) == one.paths.get(digest("name-7")) is not None
 
 
 @pytest.mark.usefixtures("few")

@@ -63,3 +63,24 @@ def test_a_newer_format_is_refused_by_name_and_damage_is_told(place: PosixFiles)
     place.put(path, b'{"format": 2}')
     with pytest.raises(NewerFormat, match="has format 2"):
         opened(place).named(A)
+
+
+def test_a_worker_that_meets_a_schema_again_reads_no_others(
+    place: PosixFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each task of each batch is a new one, and a folder may come to have thousands of schemas."""
+    texts = [json.dumps({"type": "fixed", "name": f"F{number}", "size": 3}) for number in range(20)]
+    for text in texts:
+        opened(place).named(text)
+    asked, read = list[str](), PosixFiles.read
+
+    def counted(self: PosixFiles, path: str) -> bytes:
+        asked.append(path)
+        return read(self, path)
+
+    monkeypatch.setattr(PosixFiles, "read", counted)
+    assert opened(place).named(texts[7]) == guid_of(texts[7])
+    assert len(asked) == 2
+    place.delete([f"schemas/{20:020d}.json"])
+    assert opened(place).named(texts[19]) == guid_of(texts[19]), "what is said and is not so is made so"
+    assert len(opened(place).versions("landing-value")) == 20

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
 import os
 import re
@@ -18,6 +20,7 @@ import pytest
 
 from distributary.errors import LeaseHeld
 from distributary.ingest.checkpoint.folder import LEASE, Checkpoint
+from distributary.ingest.lease import heartbeat
 from distributary.ingest.lease.folder_lock import FolderLock
 from distributary.ingest.lease.holding import held
 
@@ -148,3 +151,21 @@ def test_an_earlier_versions_jvm_is_waited_for_whose_python_is_dead(
     with held(checkpoint):
         assert process.wait() == -signal.SIGKILL
     ended.join()
+
+
+@pytest.mark.parametrize("answer", [errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP])
+def test_where_a_file_system_has_no_locks_a_sign_of_life_is_given(
+    checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, answer: int
+) -> None:
+    """Nothing rests on the lease: a pipeline can be run there all the same."""
+
+    def refused(*_: object) -> None:
+        raise OSError(answer, os.strerror(answer))
+
+    monkeypatch.setattr(fcntl, "flock", refused)
+    monkeypatch.setattr(heartbeat, "MISSED", 1)
+    with held(checkpoint, "first"), pytest.raises(LeaseHeld, match="first"), held(checkpoint, "second"):
+        pass
+    assert not (checkpoint.folder / LEASE / "holder.json").exists()
+    with held(checkpoint, "third"):
+        assert json.loads((checkpoint.folder / LEASE / "holder.json").read_text())["pipeline"] == "third"

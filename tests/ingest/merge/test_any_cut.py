@@ -13,8 +13,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.examples import examples
 from tests.ingest.merge.upserted import Upserted, ordered_by
 
 from distributary.ingest.merge.rule import MergeRule
@@ -141,7 +142,12 @@ def cut(data: st.DataObject, stream: Sequence[Any]) -> list[list[Any]]:
     return batches
 
 
+# Of each kind a few: what they have in common is tried with all of them.
+OF_EACH = settings(max_examples=examples(10))
+
+
 @pytest.mark.parametrize("kind", KINDS)
+@OF_EACH
 @given(data=st.data())
 def test_keys_of_any_type(kind: str, data: st.DataObject) -> None:
     columns, paths, keys = KINDS[kind]
@@ -151,6 +157,7 @@ def test_keys_of_any_type(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", SEQUENCES)
+@OF_EACH
 @given(data=st.data())
 def test_sequences_of_any_type(kind: str, data: st.DataObject) -> None:
     dtype, values = SEQUENCES[kind]
@@ -171,6 +178,7 @@ PARTITIONS = [("p",), ("k",), ("seq",), ("d", "b"), ("n", "p"), ("k", "seq", "p"
 
 
 @pytest.mark.parametrize("by", PARTITIONS, ids=".".join)
+@OF_EACH
 @given(data=st.data())
 def test_rows_in_partitions(by: Sequence[str], data: st.DataObject) -> None:
     values = [

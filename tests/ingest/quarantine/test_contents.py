@@ -12,6 +12,8 @@ import yaml
 from deltalake import DeltaTable, write_deltalake
 
 from distributary.errors import ConfigError, PipelineError
+from distributary.ingest.commit_log.entries import Owner
+from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.erasure.record import all_gone
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.contents import contents, records
@@ -73,7 +75,7 @@ def filled(tmp_path: Path, settings: Settings) -> Settings:
     others = [
         row(3, "malformed", schema_id=None, entity="chess"),
         row(4, kafka_topic="others", schema_id=None, schema_guid="a-b"),
-        row(5, pipeline="another"),
+        row(5, pipeline="another", generation="theirs"),
         row(6, "timestamp_overflow", kafka_ts=None),
     ]
     quarantined(tmp_path, row(0), row(1), row(2))
@@ -136,6 +138,21 @@ def test_the_first_records_are_shown_and_the_others_counted(filled: Settings) ->
     assert found.total == 5
 
 
+def test_a_pipeline_that_got_another_name_has_what_it_had_and_whoever_has_that_by_now_has_it_not(
+    filled: Settings, tmp_path: Path
+) -> None:
+    records_of, log = Records(files_at(tmp_path / "lake")), "/log"
+    assert records_of.put("chess", 0, Owner("games", log, "gen"))
+    assert records_of.put("chess", 1, Owner("matches", log, "gen"))
+    renamed = filled.model_copy(update={"name": "matches"})
+    assert (contents(renamed).open, contents(renamed).resolved) == (5, 1)
+    assert purge(renamed, Wish(dry_run=True)).rows == 1
+    assert records_of.put("go", 0, Owner("games", "/other", "new"))
+    assert (contents(renamed).open, contents(filled).open) == (5, 0)
+    quarantined(tmp_path, row(9, generation="new"))
+    assert (contents(renamed).open, contents(filled).open) == (5, 1)
+
+
 def test_without_a_quarantine_there_is_nothing(settings: Settings) -> None:
     assert contents(settings).groups == ()
     assert records(settings, Chosen()).records == ()
@@ -159,7 +176,7 @@ def test_what_was_brought_back_is_deleted_and_nobody_misses_it(filled: Settings,
     done = purge(filled, Wish())
     assert (done.rows, done.files) == (1, 1)
     assert offsets_left(tmp_path) == [0, 2, 3, 4, 5, 6]
-    ((table, gone),) = all_gone(files_at(tmp_path / "lake"), "games")
+    ((table, gone),) = all_gone(files_at(tmp_path / "lake"), frozenset({"games"}))
     assert table == "quarantine"
     assert {part: list(offsets) for part, offsets in gone.parts.items()} == {("gen", 3, "events", 0): [1]}
     assert purge(filled, Wish()).rows == 0

@@ -12,6 +12,7 @@ from distributary.errors import LeaseHeld, PipelineError
 from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import hand_over, written
+from distributary.ingest.rebuild.silver import end_of
 from distributary.ingest.replay.beside import ReadLog, require_appended
 from distributary.ingest.storage.opening import files_at
 
@@ -33,6 +34,21 @@ def test_it_says_how_far_the_run_has_come_and_lets_nobody_decide(tmp_path: Path)
     hand_over(log, Owner("others", "elsewhere", "another"))
     with pytest.raises(PipelineError, match="handed over"):
         read.confirm()
+
+
+def test_what_a_run_parks_amid_it_is_known_before_its_batch_counts_as_whole(tmp_path: Path) -> None:
+    """Files of it wait, so that what a replay brought of the same records would be there twice."""
+    writer = begun(files_at(tmp_path))
+    batch = decide(writer)
+    read = ReadLog(CommitLog(files_at(tmp_path)))
+
+    def whole() -> int:
+        writer.park({"golf": [batch.number]}, "it was altered")
+        return batch.number
+
+    end = end_of(read, whole, alive=True)
+    assert end.ends == writer.so_far.ends
+    assert read.so_far.parked == {"golf": (batch.number,)}
 
 
 def test_beside_a_run_no_row_takes_the_place_of_another() -> None:

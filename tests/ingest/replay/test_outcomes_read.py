@@ -26,7 +26,7 @@ def test_a_clock_that_was_set_back_between_two_replays_makes_neither_of_them_the
     tell(root, "games", "a" * 32, AT[0], Outcome(refused=of(5, 6)).to_json())
     tell(root, "games", "b" * 32, AT[1], Outcome(added=of(5)).to_json())
     tell(root, "others", "c" * 32, AT[2], Outcome(dropped=of(5)).to_json())
-    found = since(root, "games")
+    found = since(root, frozenset({"games"}))
     assert list(found.added["t", 0]) == [5]
     assert list(found.let_out["t", 0]) == [6]
 
@@ -40,5 +40,5 @@ def test_those_of_earlier_versions_come_first_by_their_times(tmp_path: Path) -> 
     ):
         told = {"format": 1, "pipeline": "games", "replay": replay, "at": at, **outcome.to_json()}
         root.put_new(f"{OUTCOMES}/{replay}.json", json.dumps(told).encode())
-    found = since(root, "games")
+    found = since(root, frozenset({"games"}))
     assert (list(found.added["t", 0]), list(found.let_out["t", 0])) == ([5], [6])

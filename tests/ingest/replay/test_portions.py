@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from distributary.ingest.commit_log.entries import Batch, Standing
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.replay.places import between, count, of_rows
-from distributary.ingest.replay.portions import Portion, Until, portions, until
+from distributary.ingest.replay.portions import Portion, Until, even_ranges, portions, until
 from distributary.ingest.replay.raw_records import PLACE, PLACE_AND_TIME, RawRecords
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=timezone.utc)
@@ -126,6 +126,22 @@ def test_what_is_marked_as_gone_or_not_chosen_makes_no_portion() -> None:
     assert not list(portions(raw(), Chosen(), Until(), 10))
 
 
+@given(st.lists(triples, max_size=40), st.integers(1, 9))
+def test_places_are_in_ranges_of_about_as_many_once_each(every: list[Triple], most: int) -> None:
+    rows = pa.table(dict(zip(PLACE, map(list, zip(*every, strict=True)), strict=True))) if every else None
+    found = list(even_ranges([] if rows is None else [of_rows(rows, PLACE)], most))
+    mine = [
+        [
+            (topic, number, offset)
+            for topic, number, offset in every
+            if (own := one.get(topic, {}).get(number)) and own[0] <= offset < own[1]
+        ]
+        for one in found
+    ]
+    assert sorted(place for one in mine for place in one) == sorted(every)
+    assert len(found) <= -(-len(every) // most)
+
+
 def batch(number: int, first: int) -> Batch:
     so_far = Standing(ends={"a": {0: first}})
     offsets = {"a": {0: (first, first + 5)}}
@@ -152,7 +168,7 @@ def test_a_portion_is_the_same_behind_json(
     replaces: Any, rebuilt: bool, first: int, of: tuple[str, ...]
 ) -> None:
     chosen = Chosen(entities=of, since=NOON, place=(1, None), offsets=(first, None))
-    portion = Portion({"a": {0: (first, 10)}}, chosen, rebuilt, replaces)
+    portion = Portion({"a": {0: (first, 10)}}, chosen, rebuilt, replaces, untold=rebuilt)
     assert Portion.from_dict(portion.as_dict()) == portion
 
 

@@ -11,6 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from distributary.errors import PipelineError
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.replay.portions import Portion
 from distributary.ingest.replay.raw_records import PLACE_AND_TIME, RawRecords
@@ -34,7 +35,7 @@ def put(root: Path, table: str, offsets: Iterable[int], at: datetime | None) -> 
 def looked(root: Path, chosen: Chosen) -> ToDo:
     files = files_at(root)
     raw, tables = RawRecords.of(files, ["bronze"]), Tables(files, ["silver"], Columns())
-    return to_do(raw, tables, "games", Portion({"t": {0: (0, 100)}}, chosen))
+    return to_do(raw, tables, Whose.of("games"), Portion({"t": {0: (0, 100)}}, chosen))
 
 
 @pytest.fixture

@@ -45,6 +45,15 @@ def test_what_is_left(said: dict[str, Any], text: str | None, expected: str | No
     assert left(text, **said) == expected
 
 
+def test_of_a_union_nothing_is_left_that_is_hidden_in_any_branch() -> None:
+    person, firm = pa.struct([("name", pa.string())]), pa.struct([("vat", pa.string())])
+    schema = pa.schema([("who", pa.struct([("member0", person), ("member1", firm)]))])
+    text = pa.array(['{"who.member0.email":1,"who.member1.vat":2,"who.member1":{"email":3}}'])
+    found = let_land(rule(leave=["who.email"]), schema, text)
+    assert found is not None
+    assert found.to_pylist() == ['{"who.member1.vat":2}']
+
+
 def test_nothing_is_left_of_nothing() -> None:
     assert let_land(rule(leave=["x"]), SCHEMA, None) is None
     assert let_land(rule(leave=["x"]), SCHEMA, pa.nulls(3, pa.string())) is None

@@ -311,3 +311,32 @@ def test_what_says_no_day_has_its_records_refused(field: str) -> None:
     rule = ColumnsRule.model_validate({"days": {"it": field}}).rule()
     assert why_unshapeable(rule, TIMES) == f"field {field} says no day, which it is to be of"
     assert columns_of(rule, TIMES).names == []
+
+
+PERSON = pa.struct([("email", pa.string()), ("name", pa.string())])
+FIRM = pa.struct([("vat", pa.string())])
+
+
+@pytest.mark.parametrize("inside", [lambda of: of, pa.list_], ids=["alone", "in a list"])
+def test_what_is_hidden_in_a_record_stays_so_when_its_field_becomes_a_union(inside: Any) -> None:
+    """Avro lets it, and whoever reads the older schema's path finds nothing there."""
+    union = pa.struct([("member0", PERSON), ("member1", FIRM)])
+    said: dict[str, Any] = {"leave": ["who.email"], "hash": ["who.name"]}
+    found = columns_of(rule(**said), pa.schema([("id", pa.int64()), ("who", inside(union))]))
+    wanted = pa.struct([("member0", pa.struct([("name", pa.string())])), ("member1", FIRM)])
+    assert found == pa.schema([("id", pa.int64()), ("who", inside(wanted))])
+    assert is_there(rule(**said), ("who", "email"), pa.schema([("who", inside(union))]))
+    by_branch = columns_of(rule(leave=["who.member0.email"]), pa.schema([("who", inside(union))]))
+    assert by_branch.field("who").type == inside(
+        pa.struct([("member0", pa.struct([("name", pa.string())])), ("member1", FIRM)])
+    )
+
+
+def test_a_branch_that_may_be_anything_has_all_its_records_refused() -> None:
+    union = pa.struct([("member0", PERSON), ("member1", pa.string())])
+    schema = pa.schema([("who", union)])
+    assert "who.member1 is of type string, which has no email" in why_unshapeable(
+        rule(leave=["who.email"]), schema
+    )
+    assert why_unshapeable(rule(leave=["who.member0.email"]), schema) == ""
+    assert columns_of(rule(take=["who.email", "id"]), schema) == pa.schema([])

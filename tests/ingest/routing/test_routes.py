@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.ingest.kafka_records import Sent, batch
 
+from distributary.errors import ConfigError
 from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.routing.tree import Call, Field
 from distributary.ingest.settings.groups import Route
@@ -83,6 +84,16 @@ def test_an_expression_takes_the_payload_s_fields_and_an_empty_value_is_none() -
     route = Route(by="expression", expression="lower(game)")
     records = Records(rows, batch([]), np.arange(3), "games.Event")
     assert entities(route, records, Call("lower", (Field(("game",)),))).to_pylist() == ["go", None, None]
+
+
+def test_a_field_called_the_same_in_other_letters_takes_no_record_s_entity_away() -> None:
+    rows = pa.RecordBatch.from_pylist([{"GAME": "evil", "game": "Go", "at": {"X": None, "x": "y"}}])
+    records = Records(rows, batch([]), np.arange(1), "json")
+    route = Route(by="expression", expression="game")
+    assert entities(route, records, Field(("game",))).to_pylist() == ["Go"]
+    assert entities(route, records, Field(("at", "x"))).to_pylist() == ["y"]
+    with pytest.raises(ConfigError, match="could be any of GAME, game"):
+        entities(route, records, Field(("Game",)))
 
 
 RAW = batch([Sent(b"a", 0, topic="chess"), Sent(b"b", 1, topic="go"), Sent(b"c", 2, topic="go")])

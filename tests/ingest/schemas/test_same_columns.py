@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from distributary.codecs.base import CodecName, Enveloped, load_codec
+from distributary.codecs.base import CodecName, Enveloped, load_codec, validating
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.schemas.known import same_columns
@@ -59,6 +59,20 @@ def kept_as(codec: CodecName, tmp_path: Path, pinned: Schema, offered: Schema) -
 
 NODE = "message Node {{ Node next = 1; int32 a = {}; int32 b = {}; }}"
 
+ANY = 'import "google/protobuf/any.proto"; message E {{ google.protobuf.Any a = 1; }} message Held {{ {} }}'
+
+
+def with_any(body: str, nested: str = "") -> Schema:
+    return Schema(7, "PROTOBUF", f'syntax = "proto3"; {ANY.format(body)} message In {{ {nested} }}')
+
+
+HELD = 'syntax = "proto3"; message Other { int32 a = 1; }'
+
+
+def imported(kind: SchemaType, text: str, name: str, its: str) -> Schema:
+    return Schema(7, kind, text, (Reference(name, name, 1),), {name: its})
+
+
 OTHERS = {
     "symbols": ("avro", avro(enum("RED", "BLUE")), avro(enum("BLUE", "RED"))),
     "units": ("avro", avro(time("millis")), avro(time("micros"))),
@@ -80,6 +94,26 @@ OTHERS = {
         "protobuf",
         protobuf("Node n = 1;", NODE.format(2, 3)),
         protobuf("Node n = 1;", NODE.format(3, 2)),
+    ),
+    "within an Any": (
+        "protobuf",
+        with_any("int32 a = 1; int32 b = 2;"),
+        with_any("int32 a = 2; int32 b = 1;"),
+    ),
+    "nested within an Any": (
+        "protobuf",
+        with_any("", "message X { int32 a = 1; }"),
+        with_any("", "message X { sint32 a = 1; }"),
+    ),
+    "within an Any, imported": (
+        "protobuf",
+        imported("PROTOBUF", f'syntax = "proto3"; import "c.proto"; {ANY.format("")}', "c.proto", HELD),
+        imported(
+            "PROTOBUF",
+            f'syntax = "proto3"; import "c.proto"; {ANY.format("")}',
+            "c.proto",
+            HELD.replace("int32", "sint32"),
+        ),
     ),
     "numbers in Glue": (
         "glue/protobuf",
@@ -105,10 +139,6 @@ def test_another_schema_with_the_same_columns_is_refused(
 ) -> None:
     with pytest.raises(CheckpointMismatch, match="another schema for 7"):
         kept_as(codec, tmp_path, pinned, offered)
-
-
-def imported(kind: SchemaType, text: str, name: str, its: str) -> Schema:
-    return Schema(7, kind, text, (Reference(name, name, 1),), {name: its})
 
 
 REWORDED = {
@@ -173,3 +203,54 @@ def test_the_same_schema_in_other_words_is_taken(
     tmp_path: Path, codec: CodecName, pinned: Schema, offered: Schema
 ) -> None:
     kept_as(codec, tmp_path, pinned, offered)
+
+
+def held_to(**demanded: Any) -> Schema:
+    of = {"type": "object", "title": "E", "properties": {"a": {"type": "integer", **demanded}}}
+    return Schema(7, "JSON", json.dumps(of))
+
+
+def kept_where_all_is_checked(tmp_path: Path, pinned: Schema, offered: Schema) -> None:
+    made = validating(load_codec("jsonschema"))
+    checkpoint, key = Checkpoint.at(tmp_path), (7, made.default_path)
+    PinsStore(checkpoint).write(key, pinned)
+    PinsStore(checkpoint, same_columns(made)).write(key, offered)
+
+
+IMPORTING = '{"type": "object", "title": "E", "properties": {"a": {"type": "integer"}}, "allOf": [{"$ref": "r.json"}]}'
+
+
+@pytest.mark.parametrize(
+    ("pinned", "offered"),
+    [
+        (held_to(minimum=1), held_to(minimum=2)),
+        (held_to(minimum=1), held_to()),
+        (held_to(const=1), held_to(const=True)),
+        (held_to(enum=[{"title": "a"}]), held_to(enum=[{"title": "b"}])),
+        (
+            imported("JSON", IMPORTING, "r.json", '{"required": ["a"]}'),
+            imported("JSON", IMPORTING, "r.json", '{"required": ["b"]}'),
+        ),
+    ],
+)
+def test_a_json_schema_that_demands_something_else_is_another_where_records_are_held_to_it(
+    tmp_path: Path, pinned: Schema, offered: Schema
+) -> None:
+    kept_as("jsonschema", tmp_path / "types", pinned, offered)
+    with pytest.raises(CheckpointMismatch, match="another schema for 7"):
+        kept_where_all_is_checked(tmp_path / "schema", pinned, offered)
+
+
+def test_words_for_people_and_how_a_number_is_written_demand_nothing(tmp_path: Path) -> None:
+    properties = {"title": {"type": "integer", "minimum": 1, "description": "of a"}}
+    pinned = {"type": "object", "title": "E", "$comment": "c", "properties": properties}
+    offered = {"properties": {"title": {"minimum": 1.0, "type": "integer"}}, "title": "E", "type": "object"}
+    kept_where_all_is_checked(
+        tmp_path, Schema(7, "JSON", json.dumps(pinned)), Schema(7, "JSON", json.dumps(offered))
+    )
+    with pytest.raises(CheckpointMismatch):
+        kept_where_all_is_checked(
+            tmp_path / "other",
+            Schema(7, "JSON", json.dumps(pinned)),
+            Schema(7, "JSON", json.dumps(offered).replace("1.0", "1.5")),
+        )

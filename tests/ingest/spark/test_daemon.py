@@ -62,6 +62,14 @@ def test_what_is_imported_leaves_no_thread_behind_and_works_in_every_fork() -> N
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_workers_hold_no_client_of_a_cloud_that_nobody_named() -> None:
+    program = (
+        "import sys; from distributary.ingest.spark import daemon; daemon.prepare(sys.argv[1:]);"
+        " print(sys.modules.keys() & {'boto3', 'deltalake', 'obstore', 'hdfs_native', 'confluent_kafka'})"
+    )
+    assert run(program, *daemon.FOR_WORKERS).stdout == "set()\n"
+
+
 def test_a_module_that_cannot_be_imported_is_left_to_the_task_that_needs_it() -> None:
     program = (
         "import sys; from distributary.ingest.spark import daemon;"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from pyspark import SparkContext
 from distributary.errors import ConfigError
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.routing.read_ahead import _command, read_ahead
-from distributary.ingest.spark.jvm import JvmDied, jvm_needed, require_jvm
+from distributary.ingest.spark.jvm import JvmDied, jvm_needed, require_jvm, sifted
 from distributary.ingest.spark.session import spark_session
 
 PATIENCE_SECONDS = 240
@@ -118,3 +119,30 @@ def test_what_is_raised_on_purpose_is_told_though_the_jvm_died(process_jvm: subp
     for error in (ConfigError("wrong"), Stopped()):
         with pytest.raises(type(error)), jvm_needed():
             raise error
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Picked up options\nnoise\nnoise\nlast words", "Picked up options\nnoise\nlast words"),
+        ("noise\n", ""),
+        ("", ""),
+        ("no end", "no end"),
+        ("  spaces \\n\\t%s\n-n\n", "  spaces \\n\\t%s\n-n\n"),
+        ("line\n" * 20 + "noise\n", "line\n" * 20 + "noise\n"),
+    ],
+)
+def test_of_what_a_process_says_one_of_its_first_lines_is_left_out(said: str, told: str) -> None:
+    reading, writing = os.pipe()
+    ours = os.dup(2)
+    try:
+        os.dup2(writing, 2)
+        with sifted("noise") as standard_error:
+            process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=standard_error)
+    finally:
+        os.dup2(ours, 2)
+        os.close(ours)
+        os.close(writing)
+    process.communicate(said.encode())
+    with open(reading, encoding="utf-8") as heard:
+        assert heard.read() == told

@@ -127,9 +127,7 @@ def test_a_session_is_quiet_leaves_nothing_where_it_was_started_and_tells_no_lis
 ) -> None:
     answer = python(QUIET, tmp_path)
     assert answer.stdout == "local[*,4] None UTC\nTrue False planted\n", answer
-    # The JVM's own notice about Spark's use of its vector module cannot be turned off.
-    noise = [line for line in answer.stderr.splitlines() if "incubator modules" not in line]
-    assert noise == []
+    assert answer.stderr == ""
     assert [path.name for path in tmp_path.iterdir()] == ["table"]
 
 

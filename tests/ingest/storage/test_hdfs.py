@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
@@ -11,12 +16,15 @@ from deltalake import write_deltalake
 from tests.ingest.storage.stores import Store, hdfs
 
 from distributary.errors import SetupError
+from distributary.ingest.interruptible import aside
+from distributary.ingest.storage import hdfs as hdfs_files
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.hdfs import HdfsFiles
+from distributary.ingest.storage.hdfs import ClientInTime, HdfsFiles, Unanswered
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.probe import require_put_if_absent
+from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import tables_under
 from distributary.passed_on_options import ClientOptions
 
@@ -37,6 +45,155 @@ def test_a_name_node_that_takes_connections_and_says_nothing_is_one_that_does_no
         for ask in asked:
             with pytest.raises(ConnectionError, match=r"no answer came within 0\.2 seconds"):
                 ask()
+
+
+def test_a_table_of_a_name_node_that_says_nothing_is_not_waited_for_for_ever() -> None:
+    """delta-rs asks by the same client, without an end."""
+    options = StorageOptions(hdfs=ClientOptions({"dfs.client.socket-timeout": "20"}))
+    with socket.create_server(("127.0.0.1", 0), backlog=20) as silent:
+        files = open_files(Place.parse(f"hdfs://127.0.0.1:{silent.getsockname()[1]}/lake"), options)
+        with pytest.raises(ConnectionError, match=r"/lake: no answer came within 0\.2 seconds"):
+            opened(files)
+
+
+def test_however_often_a_silent_name_node_is_asked_few_wait_for_it() -> None:
+    """A sign of life is given each two seconds, and an outage may last for days."""
+    awake, calls, asked = threading.Event(), Unanswered(most=4), list[int]()
+
+    def ask(number: int) -> int:
+        asked.append(number)
+        awake.wait()
+        return number
+
+    def answer(number: int) -> None:
+        with pytest.raises(OSError, match="timed out"):
+            calls.answer(lambda: ask(number), 0.01)
+
+    for number in range(20):
+        answer(number)
+    assert asked == [0, 1, 2, 3]
+    waiting = aside(lambda: calls.answer(lambda: ask(20), 30.0))
+    awake.set()
+    assert waiting.result() == 20
+    assert [calls.answer(partial(ask, number), 30.0) for number in range(9)] == [*range(9)]
+
+
+def test_calls_that_are_never_answered_do_not_keep_others_from_being_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    awake, calls = threading.Event(), Unanswered(most=1)
+    with suppress(OSError):
+        calls.answer(awake.wait, 0.01)
+    with pytest.raises(OSError, match="timed out"):
+        calls.answer(lambda: True, 0.01)
+    monkeypatch.setattr(hdfs_files, "_ASKED_ALL_THE_SAME_SECONDS", -1.0)
+    assert calls.answer(lambda: True, 30.0)
+    awake.set()
+
+
+@dataclass
+class Node:
+    """A name node, as its client answers, that stands still amid the next rename, or does it and has its answer lost."""
+
+    there: dict[str, bytes] = field(default_factory=dict)
+    stands: bool = False
+    loses: bool = False
+    standing: threading.Event = field(default_factory=threading.Event)
+    awake: threading.Event = field(default_factory=threading.Event)
+    done: threading.Event = field(default_factory=threading.Event)
+
+    def create(self, path: str, _: object) -> Written:
+        return Written(self, path)
+
+    def read(self, path: str) -> Content:
+        if path not in self.there:
+            raise FileNotFoundError(path)
+        return Content(self.there[path])
+
+    def rename(self, before: str, after: str, overwrite: bool) -> None:
+        assert overwrite
+        if self.stands:
+            self.stands = False
+            self.standing.set()
+            self.awake.wait()
+        try:
+            if before not in self.there:
+                raise FileNotFoundError(before)
+            self.there[after] = self.there.pop(before)
+            if self.loses:
+                raise FileNotFoundError(before)
+        finally:
+            self.done.set()
+
+    def delete(self, path: str) -> bool:
+        return self.there.pop(path, None) is not None
+
+
+@dataclass
+class Written:
+    node: Node
+    path: str
+    data: bytes = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+    def hsync(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.node.there[self.path] = self.data
+
+
+@dataclass
+class Content:
+    data: bytes
+
+    def read(self) -> bytes:
+        return self.data
+
+
+def files_of(node: Node, seconds: float) -> HdfsFiles:
+    files = HdfsFiles(Place.parse("hdfs://127.0.0.1:1/lake"), StorageOptions())
+    files._client = cast("Any", ClientInTime(node, seconds))
+    return files
+
+
+def test_what_is_put_stays_though_a_rename_that_nobody_answered_comes_late() -> None:
+    """As where somebody who was told of a time-out decides otherwise."""
+    node = Node(stands=True)
+    files = files_of(node, 0.1)
+    node.delete, delete = cast("Any", _unanswered), node.delete  # type: ignore[method-assign]
+    with pytest.raises(ConnectionError, match="timed out"):
+        files.put("resolutions/7.json", b"old")
+    with pytest.raises(ConnectionError, match="timed out"):
+        files.put("resolutions/7.json", b"new")
+    node.delete = delete  # type: ignore[method-assign]
+    files.put("resolutions/7.json", b"new")
+    node.done.clear()
+    node.awake.set()
+    assert node.done.wait(30)
+    assert files.read("resolutions/7.json") == b"new"
+
+
+def _unanswered(_: str) -> bool:
+    raise OSError("operation timed out")
+
+
+def test_a_file_whose_answer_was_lost_is_there_and_no_error() -> None:
+    node = Node(loses=True)
+    files_of(node, 30).put("file", b"one")
+    assert node.there == {"/lake/file": b"one"}
+
+
+def test_a_file_that_went_amid_its_rename_is_an_error() -> None:
+    node = Node({"/lake/file": b"older"}, stands=True)
+    put = aside(lambda: files_of(node, 30).put("file", b"one"))
+    assert node.standing.wait(30)
+    node.there = {"/lake/file": b"older"}
+    node.awake.set()
+    with pytest.raises(FileNotFoundError):
+        put.result()
 
 
 @pytest.mark.parametrize(

@@ -184,3 +184,24 @@ def test_what_a_killed_process_put_away_goes_with_the_next_folder_of_its_kind(
     with temporary_files("distributary-test-") as files:
         assert [*tmp_path.iterdir()] == [Path(files.url)]
     assert [*tmp_path.iterdir()] == []
+
+
+def test_folders_nested_deeper_than_any_path_names_keep_no_other_file_from_being_found(
+    tmp_path: Path,
+) -> None:
+    """As an archive unpacks that was made for this, or a program that loses its way."""
+    files, told = PosixFiles(tmp_path), list[OSError]()
+    files.put("z/here", b"1")
+    here, names = os.getcwd(), ["deep" * 10] * 30 + ["d"] * 1600
+    try:
+        os.chdir(tmp_path)
+        for name in names:
+            os.mkdir(name)
+            os.chdir(name)
+        Path("lost").write_bytes(b"2")
+        os.chdir(tmp_path)
+        assert [one.path for one in files.walk(passing=told.append)] == ["z/here"]
+        assert len(told) == 1
+    finally:
+        subprocess.run(["rm", "-rf", names[0]], cwd=tmp_path, check=True)
+        os.chdir(here)

@@ -30,6 +30,7 @@ def test_an_object_that_nobody_can_ask_for_keeps_no_other_from_being_read(s3_sto
     told = list[OSError]()
     assert {one.path for one in files.below("landing").walk(passing=told.append)} == there
     assert [type(one) for one in told] == [UnreadableName]
+    assert "It hides files right beside it whose names begin with a space or one of" in str(told[0])
     with pytest.raises(UnreadableName):
         list(files.below("landing").walk())
     look = looking(files)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,16 +13,21 @@ from tests.ingest.power import Disk
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.batch.passes import Settled, planned_changes
+from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.columns.differences import differences
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.kafka.columns import table_schema
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.pins import PinnedTable
 from distributary.ingest.settings.groups import Columns
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables import properties
 from distributary.ingest.tables.change import PlannedChange, TableChanger, create, evolve
 from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.ledger import OWN_TABLES
-from distributary.ingest.tables.log import sync_logs
+from distributary.ingest.tables.log import entry, sync_logs
 from distributary.ingest.worker.report import Growth
 
 A = pa.schema([("a", pa.int64())])
@@ -139,3 +145,24 @@ def test_of_a_changed_table_what_its_log_is_read_from_is_synced(tmp_path: Path) 
         sync_logs(tmp_path, ["old"])
     names = {path.name for path in disk.unsafe()}
     assert names == {f"{0:020d}.json", f"{1:020d}.json", "_last_checkpoint"}
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_columns_whose_entry_another_writers_took_the_place_of_are_given_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clustered: bool
+) -> None:
+    """As Spark's own store does it in a folder: a batch that was decided by them would never come into the table."""
+    table = files_at(tmp_path / "t")
+    create(table, A, {}, cluster_by=ClusterBy(("a",)) if clustered else None)
+    raced: list[int] = []
+
+    def replaced(place: Files, version: int) -> list[dict[str, Any]]:
+        if not raced and version == 1:
+            raced.append(version)
+            place.put(entry_path(1), b'{"commitInfo":{"operation":"OPTIMIZE","timestamp":1}}\n')
+        return entry(place, version)
+
+    monkeypatch.setattr(properties, "entry", replaced)
+    assert evolve(table, AB) == ("b",)
+    assert raced and DeltaTable(tmp_path / "t").version() == 2
+    assert [field.name for field in DeltaTable(tmp_path / "t").schema().fields] == ["a", "b"]

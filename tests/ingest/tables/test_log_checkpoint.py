@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import re
-from collections.abc import Iterator
+import shutil
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from tests.ingest.tables.test_in_stores import read, written
 
 from distributary.ingest.log_paths import LOG
 from distributary.ingest.merge import live_files
-from distributary.ingest.storage.clients import sent
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create
@@ -108,14 +107,7 @@ def test_a_log_in_which_others_commit_in_step_gets_its_checkpoints(
         ("", 24),
         ("[]", 24),
     ],
-    ids=[
-        "the first",
-        "a small table",
-        "a table of the interval's size",
-        "a large table",
-        "an empty note",
-        "no note",
-    ],
+    ids=["first", "small table", "table of the interval's size", "large table", "empty note", "no note"],
 )
 def test_the_larger_a_table_the_fewer_its_checkpoints(tmp_path: Path, last: object, due: int) -> None:
     place = files_at(tmp_path)
@@ -158,22 +150,29 @@ def test_the_time_that_a_table_is_kept_for_is_read_as_delta_writes_it(
     assert retention_seconds({} if text is None else {"delta.logRetentionDuration": text}) == seconds
 
 
-@pytest.fixture
-def aged(tmp_path: Path) -> Iterator[tuple[Files, Path]]:
-    """A table of 60 commits, one an hour, the newest just now."""
-    place = files_at(tmp_path)
+@pytest.fixture(scope="module")
+def grown(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of 60 commits, one an hour, the newest just now, of which each test has a copy: to write it takes far longer."""
+    folder = tmp_path_factory.mktemp("grown")
+    place = files_at(folder)
     create(place.below("t"), A, {"delta.checkpointInterval": "1000"})
     with closing(NativeCommits()) as commits:
         for number in range(60):
             commit(commits, place, number, 1)
             if number in (9, 29, 44):
                 opened(place.below("t")).create_checkpoint()
-    log = tmp_path / "t" / LOG
-    for path in log.iterdir():
+    for path in (folder / "t" / LOG).iterdir():
         if path.name[0] != "_":
             hours = 60 - int(path.name[:20])
             os.utime(path, (NOW - hours * 3_600,) * 2)
-    yield place.below("t"), log
+    return folder / "t"
+
+
+@pytest.fixture
+def aged(grown: Path, tmp_path: Path) -> tuple[Files, Path]:
+    """The same, with its log."""
+    shutil.copytree(grown, tmp_path / "t")
+    return files_at(tmp_path / "t"), tmp_path / "t" / LOG
 
 
 def cleaned(table: Files, properties: dict[str, str]) -> int:
@@ -182,14 +181,19 @@ def cleaned(table: Files, properties: dict[str, str]) -> int:
 
 
 def readable(table: Files) -> list[int]:
+    """The versions whose files the log tells, each of which is there."""
     found = []
+    there = set(table.names(""))
     for version in range(61):
         try:
-            rows = DeltaTable(table.url, version=version).to_pyarrow_table().num_rows
+            files = DeltaTable(table.url, version=version).file_uris()
         except (DeltaError, OSError):
             continue
-        assert rows == version
+        assert len(files) == version
+        assert there.issuperset(uri.rpartition("/")[2] for uri in files)
         found.append(version)
+    oldest = DeltaTable(table.url, version=found[0]).to_pyarrow_table()
+    assert sorted(oldest["a"].to_pylist()) == list(range(found[0]))
     return found
 
 
@@ -228,16 +232,65 @@ def test_nothing_goes_from_a_table_that_does_not_say_so(
 def test_checkpoints_between_the_oldest_and_the_newest_go_where_they_make_a_log_several_times_what_it_needs(
     aged: tuple[Files, Path], hours: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    table, _ = aged
+    table, log = aged
     before = readable(table)
     monkeypatch.setattr("distributary.ingest.tables.log_checkpoint._CHECKPOINT_BYTES", 0)
+    for version in (35, 40):
+        path = log / f"{version:020d}.checkpoint.parquet"
+        path.write_bytes((log / f"{30:020d}.checkpoint.parquet").read_bytes())
+        os.utime(path, (NOW - (60 - version) * 3_600,) * 2)
     properties = {"delta.logRetentionDuration": f"interval {hours} hours"}
     gone = cleaned(table, properties)
-    # Three that are about as large are more than two and a half times the newest.
-    assert checkpoints(table) == [10, 45]
+    # More than three that are about as large are more than two and a half times the newest.
+    assert checkpoints(table) == [10, 30, 45]
     # The oldest version is read by what it stands on, those since by their entries.
     assert readable(table) == [version for version in before if version >= (10 if hours == 31 else 0)]
     assert gone and cleaned(table, properties) == 0
+
+
+def test_a_log_does_not_grow_for_ever_where_its_checkpoints_are_more_than_it_needs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of them has to grow old, so that what is before it may go: those in between went before they were."""
+    monkeypatch.setattr("distributary.ingest.tables.log_checkpoint._CHECKPOINT_BYTES", 0)
+    place = files_at(tmp_path)
+    create(
+        place.below("t"),
+        A,
+        {"delta.checkpointInterval": "5", "delta.logRetentionDuration": "interval 20 hours"},
+    )
+    log, most, began = tmp_path / "t" / LOG, 0, time.time() - 90 * DAY
+    with closing(NativeCommits()) as commits:
+        for number in range(150):
+            commit(commits, place, number, 1)
+            for path in log.glob(f"{number:020d}.*"):
+                os.utime(path, (began + number * 3_600,) * 2)
+            most = max(most, len(list(log.glob("*.json"))))
+    assert most < 75
+    assert DeltaTable(tmp_path / "t", version=130).to_pyarrow_table().num_rows == 130
+
+
+def test_a_log_is_looked_through_only_where_it_has_another_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked = list[int]()
+    monkeypatch.setattr(
+        "distributary.ingest.tables.log_checkpoint.clean_up",
+        lambda committed: looked.append(committed.version),
+    )
+    place = files_at(tmp_path)
+    create(place.below("t"), A, {"delta.checkpointInterval": "2"})
+    with closing(NativeCommits()) as commits:
+        commit(commits, place, 0, 3)
+        monkeypatch.setattr("distributary.ingest.tables.log_checkpoint.is_due", lambda *_: False)
+        looked.clear()
+        commit(commits, place, 3, 6)
+        assert len(looked) <= 1
+        # Somebody else's, as of upkeep.
+        opened(place.below("t")).create_checkpoint()
+        looked.clear()
+        commit(commits, place, 9, 6)
+        assert len(looked) == 1
 
 
 def test_a_checkpoint_that_readers_may_just_have_come_upon_stays(
@@ -374,70 +427,3 @@ def test_words_of_a_checkpoint_that_is_not_there_yet_are_read_past(place: Files)
         commit(commits, place, 6, 8)
     assert opened(table).to_pyarrow_table().num_rows == 14
     assert last_checkpoint(table).version in checkpoints(table)
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_checkpoints_in_a_store_are_those_of_the_whole_log(in_s3: Files, seed: int) -> None:
-    """Made of the entries that were written here, of those asked for, and of the checkpoint before, as each may be missing."""
-    chance = random.Random(seed)
-    create(in_s3.below("t"), A, {"delta.checkpointInterval": str(chance.randint(2, 6))})
-    number = 0
-    for _ in range(3):
-        with closing(NativeCommits()) as commits:
-            count = chance.randint(1, 9)
-            commit(commits, in_s3, number, count)
-            number += count
-    table = in_s3.below("t")
-    for version in checkpoints(table):
-        # Only from the checkpoint: what is before it is away.
-        table.delete([f"{LOG}/{other:020d}.json" for other in range(version)])
-    assert sorted(row["a"] for row in read(table)) == list(range(number))
-    assert opened(table).transaction_version("app") == number - 1
-
-
-def test_a_checkpoint_in_a_store_costs_a_few_requests_whatever_it_is_made_of(in_s3: Files) -> None:
-    create(in_s3.below("t"), A, {"delta.checkpointInterval": "20"})
-    commits = NativeCommits()
-    commit(commits, in_s3, 0, 3)
-    before = sent()
-    commit(commits, in_s3, 3, 57)
-    commits.close()
-    found = checkpoints(in_s3.below("t"))
-    assert len(found) >= 2
-    # Beside four a commit, two for its data file; the first asks for the table's first entry.
-    assert sent() - before <= 57 * 4 + 8 * len(found) + 1
-
-
-def test_a_log_in_a_store_that_does_not_tell_of_its_checkpoint_gets_the_next_one(in_s3: Files) -> None:
-    table = in_s3.below("t")
-    create(table, A, {"delta.checkpointInterval": "4"})
-    with closing(NativeCommits()) as commits:
-        commit(commits, in_s3, 0, 8)
-    newest = checkpoints(table)[-1]
-    table.delete([f"{LOG}/_last_checkpoint", *(f"{LOG}/{version:020d}.json" for version in range(newest))])
-    with closing(NativeCommits()) as commits:
-        commit(commits, in_s3, 8, 8)
-    assert checkpoints(table)[-1] > newest
-    assert sorted(row["a"] for row in read(table)) == list(range(16))
-
-
-def test_a_table_made_anew_meanwhile_gets_no_checkpoint_of_the_one_before(
-    in_s3: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table = in_s3.below("t")
-    create(table, A, {"delta.checkpointInterval": "1"})
-    made_anew = False
-    create_checkpoint = DeltaTable.create_checkpoint
-
-    def amid(handle: DeltaTable) -> None:
-        nonlocal made_anew
-        create_checkpoint(handle)
-        table.clear()
-        create(table, A, {})
-        made_anew = True
-
-    monkeypatch.setattr(DeltaTable, "create_checkpoint", amid)
-    with closing(NativeCommits()) as commits:
-        commit(commits, in_s3, 0, 1)
-    assert made_anew
-    assert checkpoints(table) == [] and read(table) == []

@@ -56,6 +56,7 @@ class Table:
 
     def __init__(self, place: Files, **properties: str) -> None:
         self.place, self.batches = place, 0
+        self.root: str | Files = place.url.rpartition("/")[0]
         create(place, SCHEMA, {**SMALL, **properties}, cluster_by=BY_XY)
 
     def append(self, count: int = COUNT) -> None:
@@ -65,7 +66,7 @@ class Table:
             {"n": self.batches * COUNT + n, "x": int(x), "s": {"y": f"{y:03}"}}
             for n, (x, y) in enumerate(rng.integers(0, 1000, (count, 2)))
         ]
-        held = TableBuffers(self.place.url.rpartition("/")[0], "0" * 8, 0, 10**9, lambda _: Layout(SCHEMA))
+        held = TableBuffers(self.root, "0" * 8, 0, 10**9, lambda _: Layout(SCHEMA))
         held.add(name, pa.RecordBatch.from_pylist(rows, SCHEMA))
         held.close()
         assert NativeCommits().commit(table_commit(self.place, held.files, SCHEMA, "app", self.batches, {}))

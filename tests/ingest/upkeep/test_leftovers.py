@@ -180,6 +180,8 @@ def test_a_table_may_ask_for_longer_and_for_no_less_than_is_wished(table: Upsert
     opened(place).alter.set_table_properties({"delta.deletedFileRetentionDuration": "1 days"})
     at = bound(place)
     assert at.since == at.now - 7 * DAY
+    # No time is one, too, and what is wished for counts.
+    assert Bound.of({"delta.deletedFileRetentionDuration": "interval 0 hours"}, 7, 0) == Bound(0, -7 * DAY)
     assert Bound.of({"delta.deletedFileRetentionDuration": "for ever"}, 7, 0) is None
 
 

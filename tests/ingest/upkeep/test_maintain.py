@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import time
 import uuid
@@ -26,13 +27,14 @@ from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.progress import Advance
+from distributary.ingest.settings.groups import Keep
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.handle import options
 from distributary.ingest.tables.log import append_actions, last_checkpoint, put_entry
 from distributary.ingest.upkeep import maintain as module
-from distributary.ingest.upkeep import worn
+from distributary.ingest.upkeep import record, worn
 from distributary.ingest.upkeep.compaction import Compaction, Size, compact
 from distributary.ingest.upkeep.maintain import Upkeep, Wish, maintain, time_there
 
@@ -345,6 +347,74 @@ def test_one_tables_failure_keeps_none_of_the_others_from_its_upkeep(
     assert done.tables[-1].after.files == 1
     with pytest.raises(PipelineError, match=r"upkeep failed for 1 of 3 tables; .* players: .*you may not"):
         done.check()
+
+
+class PanicException(BaseException):
+    """As Rust's reach Python."""
+
+
+@pytest.mark.parametrize(
+    "fault", [KeyError("ann@example.org"), NotImplementedError("x"), PanicException("y")]
+)
+def test_a_fault_that_nobody_has_foreseen_is_told_and_keeps_no_other_table_from_its_upkeep(
+    table: Upserted, pipeline: Settings, monkeypatch: pytest.MonkeyPatch, fault: BaseException
+) -> None:
+    def failing(place: Files, *, dry_run: bool) -> Compaction:
+        if place.url.endswith("/players"):
+            raise fault
+        return compact(place, dry_run=dry_run)
+
+    monkeypatch.setattr(worn, "compact", failing)
+    done = maintain(pipeline)
+    first, *others = [one.failed for one in done.tables]
+    assert first is not None
+    assert first.startswith(f"it failed by {type(fault).__name__} in ")
+    assert first.endswith("which nobody has foreseen")
+    assert "ann@" not in first
+    assert (others, done.tables[-1].after.files) == ([None, None], 1)
+
+    def broken(*_: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(module, "state_of", broken)
+    monkeypatch.setattr(record, "_generations", broken)
+    given = pipeline.model_copy(
+        update={"sink": pipeline.sink.model_copy(update={"keep": Keep(batches_days=1)})}
+    )
+    done = maintain(given)
+    told = [done.record.failed, *(one.failed for one in done.tables)]
+    assert all(one and one.endswith("which nobody has foreseen") for one in told)
+
+
+def test_a_table_at_which_upkeep_died_comes_last_the_next_time(
+    table: Upserted, pipeline: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where memory does not do for it: all behind it would be without upkeep for ever."""
+    kept, begun = Checkpoint.at(str(pipeline.checkpoint)).files, list[str]()
+
+    def noted(place: Files, *, dry_run: bool) -> Compaction:
+        begun.extend(json.loads(kept.read("upkeep/under-way")))
+        return compact(place, dry_run=dry_run)
+
+    monkeypatch.setattr(worn, "compact", noted)
+    monkeypatch.setattr(module, "_THREADS_IN_STORES", 1)
+    order = ["players", memory_folder("players"), "ledger_batches"]
+    assert ([one.table for one in maintain(pipeline).tables], begun) == (order, order)
+    assert kept.info("upkeep/under-way") is None
+    begun.clear()
+    kept.put("upkeep/under-way", b'["players"]')
+    assert ([one.table for one in maintain(pipeline).tables], begun) == (order, [*order[1:], order[0]])
+
+
+def test_who_asks_it_to_end_is_heard(
+    table: Upserted, pipeline: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(place: Files, *, dry_run: bool) -> Compaction:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worn, "compact", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        maintain(pipeline)
 
 
 def test_progress_is_told_table_by_table(pipeline: Settings) -> None:

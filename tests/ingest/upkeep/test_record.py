@@ -20,6 +20,7 @@ from distributary.ingest.columns.safe_names import (
     QUARANTINE_TABLE,
     RESOLVED_TABLE,
 )
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.ingest.parquet.data_file import generation_mark
 from distributary.ingest.quarantine.resolved import DROPPED, RESOLVED_SCHEMA
@@ -59,7 +60,7 @@ MONTH = Keep(batches_days=30, changes_days=30, quarantine_days=30)
 
 
 def mine(waits: Undecided | None = None) -> Pipeline:
-    return Pipeline("games", waits or Undecided())
+    return Pipeline(Whose.of("games"), waits or Undecided())
 
 
 def append(root: Files, table: str, rows: list[dict[str, Any]], schema: pa.Schema | None = None) -> None:
@@ -221,7 +222,7 @@ def test_what_was_brought_back_is_not_taken_for_what_waited_once_nothing_tells_o
     deleted_by_hand(lake, [0, 1, 2])
     every = {(TOPIC, 0): np.array([4, 9, 14, 19])}
     for _ in range(2):
-        assert {of: found.tolist() for of, found in deleted_open(lake, "games", every).items()} == {
+        assert {of: found.tolist() for of, found in deleted_open(lake, Whose.of("games"), every).items()} == {
             (TOPIC, 0): [14]
         }
         keep_record(lake, mine(), MONTH, NOW_MS)
@@ -440,6 +441,6 @@ def test_what_replays_refused_goes_from_quarantine_once_they_are_old(lake: Files
     assert there() == replays.keys()
     # By its own word the second one began later than the store's clock says, and what the third one is nobody tells.
     assert keep_record(lake, mine(), MONTH, month[1], dry_run=True).quarantined == 1
-    assert keep_record(lake, Pipeline("others", Undecided()), MONTH, month[1]).quarantined == 0
+    assert keep_record(lake, Pipeline(Whose.of("others"), Undecided()), MONTH, month[1]).quarantined == 0
     assert keep_record(lake, mine(), MONTH, month[1]).quarantined == 1
     assert there() == {"d" * 32, "e" * 32}

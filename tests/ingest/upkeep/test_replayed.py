@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.replay.outcomes import Outcome, tell
 from distributary.ingest.replay.places import Places
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.upkeep.replayed import OUTCOMES, begun_before, replays_before, since, tell_together
+from distributary.ingest.upkeep.resolved import MOVED, TO_TABLE, keep_moved, let_go
+
+GAMES = Whose.of("games")
 
 AT = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
@@ -34,7 +41,7 @@ def told(root: Files, number: int, went: dict[int, str], pipeline: str = "games"
 
 
 def held(root: Files) -> tuple[list[int], list[int]]:
-    found = since(root, "games")
+    found = since(root, frozenset({"games"}))
     return sorted(found.added.get(("t", 0), ())), sorted(found.let_out.get(("t", 0), ()))
 
 
@@ -48,7 +55,7 @@ def test_it_says_the_same(tmp_path_factory: pytest.TempPathFactory, replays: lis
         told(one, number, went)
         told(other, number, went)
         if number in (8, 15):
-            assert tell_together(other, "games") == 8
+            assert tell_together(other, GAMES) == 8
     assert held(one) == held(other)
     assert len(list(other.names(OUTCOMES))) < 9
 
@@ -61,20 +68,59 @@ def test_others_files_stay_and_who_dies_amid_it_has_both(tmp_path: Path) -> None
     copy = tmp_path / "copy"
     shutil.copytree(tmp_path / OUTCOMES, copy)
     before = held(root)
-    assert tell_together(root, "games") == 8
+    assert tell_together(root, GAMES) == 8
     assert len(list(root.names(OUTCOMES))) == 2
     shutil.copytree(copy, tmp_path / OUTCOMES, dirs_exist_ok=True)
     assert held(root) == before
-    assert tell_together(root, "games") == 9
+    assert tell_together(root, GAMES) == 9
     assert held(root) == before
-    assert sorted(since(root, "others").added["t", 0]) == [5]
+    assert sorted(since(root, frozenset({"others"})).added["t", 0]) == [5]
+
+
+class BesideUpkeep(PosixFiles):
+    """Files of which those of a folder are brought together right before the first of them is read."""
+
+    def __init__(self, root: Files, folder: str, together: Callable[[Files], object]) -> None:
+        super().__init__(root.url)
+        self._plain, self._folder, self._together = root, folder, [together]
+
+    def read(self, path: str) -> bytes:
+        if path.startswith(self._folder) and self._together:
+            self._together.pop()(self._plain)
+        return super().read(path)
+
+
+def test_who_reads_while_they_are_brought_together_misses_nothing(tmp_path: Path) -> None:
+    root = files_at(tmp_path)
+    for number in range(1, 10):
+        told(root, number, {number: "added"})
+    assert held(BesideUpkeep(root, OUTCOMES, lambda plain: tell_together(plain, GAMES))) == held(root)
+
+    def rows(offset: int) -> pa.Table:
+        return pa.table(
+            {"kafka_topic": ["t"], "kafka_partition": [0], "kafka_offset": [offset], "outcome": [TO_TABLE]}
+        )
+
+    keep_moved(root, GAMES, rows(1))
+    amid = BesideUpkeep(root, MOVED, lambda plain: keep_moved(plain, GAMES, rows(2)))
+    assert {part: sorted(offsets) for part, offsets in let_go(amid, GAMES.names)} == {("t", 0): [1, 2]}
+
+
+def test_what_is_listed_and_never_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(files: PosixFiles, path: str) -> bytes:
+        raise FileNotFoundError(path)
+
+    told(files_at(tmp_path), 1, {1: "added"})
+    monkeypatch.setattr(PosixFiles, "read", gone)
+    with pytest.raises(FileNotFoundError):
+        since(files_at(tmp_path), GAMES.names)
 
 
 def test_when_those_were_that_refused_records_stays_known_until_these_are_gone(tmp_path: Path) -> None:
     root = files_at(tmp_path)
     for number in range(1, 9):
         told(root, number, {number: "refused" if number < 3 else "added"})
-    tell_together(root, "games")
+    tell_together(root, GAMES)
     now = datetime.now(timezone.utc)
     assert replays_before(root, now - timedelta(days=1)) == {}
     late = now + timedelta(days=1)
@@ -85,5 +131,5 @@ def test_when_those_were_that_refused_records_stays_known_until_these_are_gone(t
     assert len(begun_before(root, known, known, late)) == 2
     for number in range(11, 20):
         told(root, number, {number: "added"})
-    tell_together(root, "games", gone=late)
+    tell_together(root, GAMES, gone=late)
     assert replays_before(root, late) == {}

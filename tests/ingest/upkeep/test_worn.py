@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from tests.ingest.history.kept import BOUNDS, Kept, rule_by
 from tests.ingest.merge.test_upsert import COLUMNS, START, row
 from tests.ingest.merge.upserted import Upserted, ordered_by
@@ -28,7 +32,7 @@ from distributary.ingest.tables.log import put_entry
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep import written_anew
 from distributary.ingest.upkeep.compaction import ATTEMPTS, Compaction
-from distributary.ingest.upkeep.worn import bring_together
+from distributary.ingest.upkeep.worn import bring_together, is_told_wrong
 
 # Each file is as large as one is to be.
 LARGE = {"delta.targetFileSize": "1kb"}
@@ -173,6 +177,146 @@ def test_a_table_without_marked_rows_gets_no_version(tmp_path: Path) -> None:
     version = newest(table.place)
     assert kept_up(table).compacted == 0
     assert newest(table.place) == version
+
+
+def test_keys_behind_the_columns_with_statistics_have_bounds_when_files_were_brought_together(
+    root: Files,
+) -> None:
+    """Without them each batch looks into all of the table."""
+    wide = [*((f"c{n}", pa.int32()) for n in range(40)), *COLUMNS]
+    told = {UPSERT_PROPERTY: json.dumps({"keys": ["id"], "sequence_by": ["seq"]})}
+    table = Upserted.made(root, wide, MergeRule(("id",), ordered_by("seq")), properties=told)
+    for first in range(0, 40, 10):
+        table.merge([row(key, 1, "a") for key in range(first, first + 10)])
+    table.merge([row(7, 2, "b")])
+    before = sequences(table)
+    assert kept_up(table, dry_run=True).compacted == 5
+    done = kept_up(table)
+    assert (done.compacted, done.after.files, done.left) == (5, 1, "")
+    ((_, add),) = live_files.read(table.place, newest(table.place))
+    bounds = json.loads(add["stats"])
+    assert [bounds[which]["id"] for which in ("minValues", "maxValues")] == [0, 39]
+    assert ("c20" in bounds["nullCount"], "c39" in bounds["nullCount"], "seq" in bounds["nullCount"]) == (
+        True,
+        False,
+        True,
+    )
+    assert table.merge([row(7, 3, "c"), row(40, 1, "d")]) == MergeCounts(updated=1, inserted=1)
+    assert sequences(table) == {**before, 7: 3, 40: 1}
+    assert kept_up(table).compacted == 2
+
+
+FRACTIONS = pa.schema(
+    [("n", pa.int64()), ("x", pa.float64()), ("s", pa.struct([("d", pa.decimal128(20, 0))]))]
+)
+LONG = Decimal(9_007_199_254_740_993)
+
+
+def with_fractions(place: Files, *files: Sequence[float], partitioned: bool = False) -> None:
+    """A table of one file each."""
+    for n, values in enumerate(files):
+        rows = [{"n": n, "x": value, "s": {"d": LONG}} for value in values]
+        write_deltalake(
+            place.url,
+            pa.Table.from_pylist(rows, FRACTIONS),
+            mode="append",
+            partition_by=["n"] if partitioned else None,
+        )
+
+
+def brought(place: Files) -> Compaction:
+    return bring_together(place, state_of(opened(place), place))
+
+
+def test_fractions_and_long_decimals_have_no_bound_that_a_row_is_beyond(tmp_path: Path) -> None:
+    place = files_at(tmp_path)
+    with_fractions(place, [1.0, 2.0], [math.nan], [3.0], [math.nan, -1.0])
+    done = brought(place)
+    assert (done.compacted, done.made, done.left) == (4, 1, "")
+    ((name, add),) = live_files.read(place, newest(place))
+    bounds = json.loads(add["stats"], parse_int=Decimal, parse_float=Decimal)
+    assert bounds["maxValues"] == {"n": 3, "s": {"d": LONG}}
+    assert not pq.read_metadata(tmp_path / name).row_group(0).column(1).is_stats_set
+    values = [row["x"] for row in DeltaTable(tmp_path).to_pyarrow_table().to_pylist()]
+    assert (len(values), sum(map(math.isnan, values))) == (6, 2)
+    # And not once more with each upkeep, though it is as small as two are that are brought together.
+    assert brought(place).compacted == 0
+
+
+# Lighter: test_fractions_and_long_decimals_have_no_bound_that_a_row_is_beyond.
+@pytest.mark.spark
+@pytest.mark.heavy
+def test_spark_finds_the_same_rows_behind_upkeep(spark: Any, tmp_path: Path) -> None:
+    place = files_at(tmp_path / "t")
+    with_fractions(place, [1.0, 2.0], [math.nan], [3.0], [math.nan, -1.0])
+    brought(place)
+    frame = spark.read.format("delta").load(place.url)
+    asked = ("x > 5", "x = double('NaN')", "x <= 3", f"s.d = {LONG}", f"s.d > {LONG - 1}")
+    assert [frame.where(one).count() for one in asked] == [2, 2, 4, 6, 6]
+
+
+def test_partitions_are_brought_together_each_by_itself_and_columns_of_theirs_do_not_count(
+    tmp_path: Path,
+) -> None:
+    place = files_at(tmp_path)
+    with_fractions(place, [1.0], [2.0], partitioned=True)
+    with_fractions(place, [3.0], [4.0], partitioned=True)
+    assert (brought(place).compacted, len(list(live_files.read(place, newest(place))))) == (4, 2)
+    found = DeltaTable(tmp_path).to_pyarrow_table().sort_by("x").to_pylist()
+    assert [(one["n"], one["x"]) for one in found] == [(0, 1.0), (1, 2.0), (0, 3.0), (1, 4.0)]
+
+
+@pytest.mark.parametrize(
+    ("properties", "wrong"),
+    [
+        ({}, False),
+        ({UPSERT_PROPERTY: json.dumps({"keys": ["id"], "sequence_by": ["seq"]})}, False),
+        (
+            {
+                UPSERT_PROPERTY: json.dumps({"keys": ["v"], "sequence_by": []}),
+                "delta.dataSkippingNumIndexedCols": "4",
+            },
+            True,
+        ),
+        (
+            {
+                UPSERT_PROPERTY: json.dumps({"keys": ["id"], "sequence_by": []}),
+                "delta.dataSkippingStatsColumns": "v",
+            },
+            True,
+        ),
+        ({"delta.dataSkippingStatsColumns": "v"}, False),
+    ],
+)
+def test_what_delta_rs_tells_well_it_brings_together(
+    tmp_path: Path, properties: dict[str, str], wrong: bool
+) -> None:
+    table = Upserted.made(
+        files_at(tmp_path), COLUMNS, MergeRule(("id",), ordered_by("seq")), properties=properties
+    )
+    assert is_told_wrong(state_of(opened(table.place), table.place)) is wrong
+
+
+def test_what_delta_rs_cannot_rewrite_is_brought_together_all_the_same(tmp_path: Path) -> None:
+    """A field was added within a map's values."""
+    for value in ({"a": 1}, {"a": 2, "b": "x"}):
+        inside = pa.struct([(name, pa.string() if name == "b" else pa.int64()) for name in value])
+        rows = pa.table({"m": pa.array([[("k", value)]], pa.map_(pa.string(), inside))})
+        write_deltalake(tmp_path, rows, mode="append", schema_mode="merge")
+    place = files_at(tmp_path)
+    assert (brought(place).compacted, brought(place).compacted) == (2, 0)
+    ((name, _),) = live_files.read(place, newest(place))
+    found = pq.read_table(tmp_path / name).column("m").to_pylist()
+    assert sorted(found, key=str) == [[("k", {"a": 1, "b": None})], [("k", {"a": 2, "b": "x"})]]
+
+
+def test_rows_of_many_small_files_are_read_together(tmp_path: Path) -> None:
+    """Each row group of a file is read by itself, and tells its own bounds."""
+    place = files_at(tmp_path)
+    with_fractions(place, *([float(n)] for n in range(12)))
+    brought(place)
+    ((name, _),) = live_files.read(place, newest(place))
+    assert pq.read_metadata(tmp_path / name).num_row_groups == 1
 
 
 def test_rows_that_ended_stay_apart_from_those_that_are_true(root: Files) -> None:

@@ -166,3 +166,24 @@ def test_no_schema_is_asked_for_an_entity_whose_name_is_too_long_for_a_table(tmp
     report = demuxed(by, raw(game="x" * 20_001, score=1), raw(game="go", score=1))
     assert (report.questions.unmet, report.questions.newcomers) == ({}, {})
     assert (report.counts.quarantined, report.counts.rows) == ({"table_limit": 1}, {"go": 1})
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_schemas_that_are_asked_for_are_no_more_than_the_driver_can_hold_of_all_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    monkeypatch.setattr("distributary.ingest.worker.task._MOST_LETTERS", 2_000)
+    games = ["go", "chess", "ludo"] if known else ["new", "newer", "newest"]
+    task = Demultiplexer(for_workers(entity_pins(tmp_path)))
+    for turn in range(20):
+        values = [
+            raw(game=game, **{f"f{turn}_{number}": 1 for number in range(20)})
+            for game in games
+            for _ in range(2)
+        ]
+        task.take(batch([Sent(value, turn * 10 + offset) for offset, value in enumerate(values)]))
+    report = task.finish()
+    told = [*report.questions.proposals.values(), *report.questions.unmet.values()]
+    assert 2_000 < sum(len(text) for texts in told for text in texts) < 5_000
+    # All wait, those that nothing is told of too: in the next pass it is their turn.
+    assert len(aside_rows(tmp_path, report)) == report.questions.waiting == 120

@@ -30,6 +30,15 @@ def test_what_comes_often_is_kept_however_late_it_comes() -> None:
     assert counts.most_common(1) == [(-1, 50)]
 
 
+def test_of_long_names_no_more_are_kept_than_the_driver_can_hold_of_all_tasks() -> None:
+    counts: Counter[str] = Counter()
+    for start in range(0, 2_000, 500):
+        names = [f"{number:06}" * 3_000 for number in range(start, start + 500)]
+        tally(counts, ["often", *names], [100, *[1] * 500])
+    assert sum(map(len, counts)) <= 2 * task._MOST_LETTERS
+    assert counts.most_common(1) == [("often", 400)]
+
+
 def test_records_are_kept_as_they_came(tmp_path: Path) -> None:
     first, second = batch(numbered([b"a", None])), batch(numbered([b"\xff"]))
     aside = AsideFiles(str(tmp_path / "7"))

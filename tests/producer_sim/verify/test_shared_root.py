@@ -12,6 +12,9 @@ from tests.ingest.pipelines import checkpoint, settings
 from tests.ingest.queries import EVENTS, Query
 
 from distributary.ingest.checkpoint.generation import World, born
+from distributary.ingest.commit_log.entries import Owner
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.storage.opening import files_at
 from distributary.producer_sim.verify.comparison import Beside, compare
 from distributary.producer_sim.verify.lake import Lake
 
@@ -56,3 +59,17 @@ def test_a_pipeline_that_got_another_name_has_all_batches_that_it_had_by_the_one
     verdict = compare(lake, beside=Beside(checkpoint(tmp_path, "second")))
     assert verdict.differences == ()
     assert (verdict.batches, verdict.rows_quarantined) == (2, 2)
+
+
+def test_what_an_earlier_checkpoint_read_under_another_name_is_known_by_whose_the_tables_were(
+    tmp_path: Path,
+) -> None:
+    born(checkpoint(tmp_path, "first"), "games", World("cluster", {TOPIC: "topic"}, {}))
+    Query(tmp_path, "first").batch(0, numbered(EVENTS))
+    # Handed over to a checkpoint that has read nothing yet, and renamed then.
+    records = Records(files_at(tmp_path / "lake"))
+    for table in records.tables():
+        assert records.put(table, 1, Owner("renamed", "/second", "second"))
+    verdict = compare(Lake.of(settings(tmp_path).model_copy(update={"name": "renamed"})))
+    assert verdict.differences == ()
+    assert (verdict.batches, verdict.rows_quarantined) == (1, 1)

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from tests.certificates import self_signed
 
 from distributary.errors import ConfigError, RegistryUnavailable
+from distributary.registry.confluent.registry import ConfluentRegistry
 
 if TYPE_CHECKING:
     from tests.registry.conftest import AnswerServer, Connect
@@ -82,6 +83,36 @@ def test_a_registry_of_an_unknown_authority_is_a_matter_of_settings_at_once(
 ) -> None:
     with pytest.raises(ConfigError, match=r"registry\.ca_file"):
         connect(serve(False).url, retry_seconds=60).by_ref(7)
+
+
+def _hang_up(registry: ConfluentRegistry) -> None:
+    """Have the next question greet the server anew."""
+    for one in registry.connection._client._rest_client.session._transport._pool.connections:
+        one.close()
+
+
+def test_a_registry_that_was_trusted_and_is_not_any_more_is_waited_for(
+    serve_tls: ServeTls, connect: Connect, files: Files, tmp_path: Path
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.key)
+    server = serve_tls(context)
+    server.on(ID, server.json({"schema": '"int"'}))
+    server.on("/schemas/ids/8", server.json({"schema": '"long"'}))
+    registry = connect(server.url, ca_file=files.certificate)
+    assert registry.by_ref(7).id == 7
+    key, certificate = self_signed("127.0.0.1", x509.IPAddress(ip_address("127.0.0.1")))
+    form = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    (tmp_path / "other.pem").write_bytes(
+        certificate.public_bytes(serialization.Encoding.PEM)
+        + key.private_bytes(serialization.Encoding.PEM, *form)
+    )
+    context.load_cert_chain(tmp_path / "other.pem")
+    _hang_up(registry)
+    with pytest.raises(RegistryUnavailable, match=r"certificate is not trusted.*registry\.ca_file"):
+        registry.by_ref(8)
+    context.load_cert_chain(files.certificate, files.key)
+    assert registry.by_ref(8).id == 8
 
 
 @pytest.mark.parametrize("locked", [False, True])

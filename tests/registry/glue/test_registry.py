@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.registry.glue.answers import GAMES, IMPATIENT, ClientError, RecordedGlue, recorded
@@ -50,6 +51,25 @@ def test_each_of_several_is_answered_for_itself() -> None:
     ]
     assert "not available (PENDING)" in str(answers[PENDING])
     assert "of format FLATBUFFERS" in str(answers[FLATBUFFERS])
+
+
+def test_a_version_that_comes_without_its_definition_is_at_fault_alone() -> None:
+    class Without(RecordedGlue):
+        def get_schema_version(self, **asked: Any) -> dict[str, Any]:
+            held = super().get_schema_version(**asked)
+            return held if asked["SchemaVersionId"] != FIRST else {"Status": "AVAILABLE"}
+
+    answers = recorded(Without()).by_refs([FIRST, PROTOBUF])
+    assert [type(answer).__name__ for answer in answers.values()] == ["RegistryFault", "Schema"]
+
+
+def test_a_list_that_leads_back_to_its_own_page_ends() -> None:
+    class Turning(RecordedGlue):
+        def list_schemas(self, **asked: Any) -> dict[str, Any]:
+            return {"Schemas": [{"SchemaName": "a"}], "NextToken": "again"}
+
+    with pytest.raises(RegistryFault, match="the same page again"):
+        recorded(Turning()).subjects()
 
 
 @pytest.mark.parametrize("ref", [7, Guid("../schemas"), Guid("x" * 200)], ids=str)

@@ -1,13 +1,17 @@
 from __future__ import annotations
 
 import base64
+import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
 
 from distributary.errors import BadSchema
+from distributary.registry.bounded_cache import BoundedCache
 from distributary.registry.protobuf import protoc
 from distributary.registry.protobuf.text import MAX_BYTES, compile_text
 from distributary.registry.references import MAX_IMPORTS
@@ -256,3 +260,69 @@ def test_what_protoc_says_against_a_text_without_sense_is_short() -> None:
     with pytest.raises(BadSchema) as refused:
         compile_text("x;" * 20_000)
     assert len(str(refused.value)) < 20_000
+
+
+PYTHON = sys.executable
+
+
+def by_process(name: str) -> str:
+    """A schema that only protoc's command line compiles, and nobody has asked for yet."""
+    return f'syntax = "proto3"; import "confluent/meta.proto"; message {name} {{ int32 a = 1; }}'
+
+
+@pytest.fixture
+def instead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Has a shell's script run in the place of protoc, which is `"$@"` there."""
+
+    def put(script: str) -> None:
+        file = tmp_path / "protoc"
+        file.write_text(f'#!/bin/sh\nset -- {PYTHON} "$@"\n{script}\n')
+        file.chmod(0o700)
+        monkeypatch.setattr("distributary.registry.protobuf.protoc.sys.executable", str(file))
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        ("kill -9 $$", "SIGKILL"),
+        ("kill -2 $$", "SIGINT"),
+        ("echo 'a: No space left on device' >&2; exit 1", "space"),
+    ],
+)
+def test_what_happens_to_protoc_is_not_held_against_the_schema(
+    instead: Callable[[str], None], script: str, said: str
+) -> None:
+    text = by_process("Blameless")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("distributary.registry.protobuf.text._compiled", BoundedCache(10))
+        instead(script)
+        with pytest.raises(OSError, match=said):
+            compile_text(text)
+        instead('exec "$@"')
+        assert names(text)[-1] == "schema.proto"
+
+
+def test_protoc_is_asked_once_more_where_it_stood_still(
+    instead: Callable[[str], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked = tmp_path / "asked"
+    instead(f'if [ -e {asked} ]; then exec "$@"; fi; touch {asked}; exec sleep 60')
+    in_time = protoc._in_time
+
+    def impatient(command: list[str]) -> object:
+        monkeypatch.setattr(protoc, "_SECONDS", 60 if asked.exists() else 0.5)
+        return in_time(command)
+
+    monkeypatch.setattr(protoc, "_in_time", impatient)
+    assert names(by_process("Patient"))[-1] == "schema.proto"
+
+
+def test_a_schema_that_protoc_is_never_done_with_is_refused(
+    instead: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instead("exec sleep 60")
+    monkeypatch.setattr(protoc, "_SECONDS", 0.1)
+    with pytest.raises(BadSchema, match=r"not done after 0\.1 s"):
+        compile_text(by_process("Endless"))

@@ -9,17 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
 from distributary.codecs.base import load_codec
 from distributary.errors import CheckpointMismatch, ConfigError, SetupError
+from distributary.ingest.inputs.delta import channels
 from distributary.ingest.inputs.delta import versions as module
 from distributary.ingest.inputs.delta.channels import TableRecords, Tables, open_tables
+from distributary.ingest.inputs.delta.versions import CHANGE
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.posix import PosixFiles
 from distributary.registry.base import Schema
 
 pytestmark = pytest.mark.spark
@@ -149,6 +154,53 @@ def test_changes_are_read_by_the_tables_own_feed(tmp_path: Path, spark: SparkSes
         (1, "delete", 1),
         (2, "update_postimage", 20),
     ]
+
+
+def feed(place: Path, *rows: tuple[str, int, str]) -> None:
+    """A version with these rows in its change data feed, in this order, as a MERGE may write it."""
+    kinds, numbers, texts = (list(of) for of in zip(*rows, strict=True))
+    table = pa.table({"a": pa.array(numbers, pa.int64()), "b": texts, CHANGE: kinds})
+    (place / "_change_data").mkdir(exist_ok=True)
+    number = DeltaTable(str(place)).version() + 1
+    name = f"_change_data/cdc-{number}.parquet"
+    pq.write_table(table, place / name)
+    size = (place / name).stat().st_size
+    cdc = {"path": name, "partitionValues": {}, "size": size, "dataChange": False}
+    told = [{"commitInfo": {"timestamp": 1000, "operation": "MERGE"}}, {"cdc": cdc}]
+    (place / f"_delta_log/{number:020d}.json").write_text("\n".join(map(json.dumps, told)))
+
+
+def test_what_a_version_takes_away_comes_before_what_it_brings(tmp_path: Path, spark: SparkSession) -> None:
+    """A row may go, and another one of the same key come, in whatever order the feed has them."""
+    place = tmp_path / "t"
+    write_deltalake(
+        str(place),
+        pa.table({"a": [1, 2], "b": ["x", "y"]}),
+        configuration={"delta.enableChangeDataFeed": "true"},
+    )
+    rows = [
+        ("insert", 9, "x"),
+        ("update_postimage", 2, "z"),
+        ("update_preimage", 2, "y"),
+        ("delete", 1, "x"),
+    ]
+    feed(place, *rows)
+    records = reader(spark, place, read="changes")
+    brought = [("insert", 9, "x"), ("update_postimage", 2, "z")]
+    assert in_order(records) == [("delete", 1, "x"), *brought]
+    assert records.tables.lag({"t": {0: 1 << 32}}) == {"t": {0: 4}}, "each row counts once"
+    whole = reader(spark, place, read="changes", preimages="delete")
+    assert in_order(whole) == [("delete", 2, "y"), ("delete", 1, "x"), *brought]
+    both = values(whole, versions("t", 1, 2))
+    assert {at: both[at] for at in values(records, versions("t", 1, 2))} == values(
+        records, versions("t", 1, 2)
+    ), "each record has the same offset in either way"
+
+
+def in_order(records: TableRecords) -> list[tuple[Any, ...]]:
+    """What the second version brings."""
+    found = sorted(values(records, versions("t", 1, 2)).items())
+    return [(row[CHANGE], row["a"], row["b"]) for _, row in found]
 
 
 def test_without_a_feed_whole_files_that_come_and_go_are_inserted_and_deleted(
@@ -286,3 +338,15 @@ def test_what_a_writer_says_nothing_of_is_in_the_partition_that_it_came_into(
     found = values(reader(spark, place, read="changes"), versions("t", 1, 2)).values()
     told = sorted((row["_change_type"], row["day"], row["a"]) for row in found)
     assert told == [("delete", "monday", 1), ("insert", "sunday", 2)]
+
+
+def test_what_delta_rs_says_of_a_table_is_told_without_logins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object) -> None:
+        raise DeltaError("Kernel error: GET https://a.blob.core.windows.net/lake?sv=2024&sig=geheim: 403")
+
+    monkeypatch.setattr(channels, "opened", refused)
+    with pytest.raises(CheckpointMismatch, match=r"Kernel error: GET https://a\.blob") as told:
+        channels._handle(PosixFiles(tmp_path))
+    assert "geheim" not in str(told.value)

@@ -184,6 +184,38 @@ def test_what_derived_tables_are_sent_to_is_another_one_in_a_trial() -> None:
         assert str(sink.files.path) == f"/out/dev/{name}_x"
 
 
+@pytest.mark.parametrize(
+    ("source", "read"),
+    [
+        ({"files": {"path": "/in/{env}"}}, "/in/dev"),
+        ({"delta": {"paths": "/lake/{env}/a"}}, "/lake/dev/a"),
+        ({"delta": {"paths": ["/lake/{env}/a", "/lake/b"]}}, "/lake/dev/a"),
+        ({"kinesis": {"stream": "events-{env}", "region": "eu-central-1"}}, "events-dev"),
+    ],
+)
+def test_what_is_read_of_any_source_may_be_named_by_the_environment(
+    source: dict[str, Any], read: str
+) -> None:
+    given = plain(source=source, env="dev", registry={}, decode={"format": "json"})
+    settings = Settings.from_dict(given)
+    found = settings.source
+    places = found.delta.paths if found.delta else (found.files and found.files.path,)
+    assert read == (found.kinesis.stream if found.kinesis else str(places[0]))
+    with pytest.raises(ConfigError, match=r"sink\.root: \{topic\} stands for a topic of Kafka's"):
+        Settings.from_dict({**given, "sink": {"root": "/lake/{topic}"}})
+
+
+def test_a_trial_is_another_job_to_those_who_are_told_of_runs() -> None:
+    def namespace(**lineage: Any) -> str:
+        settings = Settings.from_dict(plain(lineage=lineage, debug_suffix="_debug"))
+        assert settings.lineage is not None
+        return settings.lineage.namespace
+
+    assert namespace(url="http://marquez:5000") == "distributary_debug"
+    assert namespace(url="http://marquez:5000", namespace="games") == "games_debug"
+    assert Settings.from_dict(plain(debug_suffix="_debug")).lineage is None
+
+
 def test_what_a_program_gave_stays_as_it_was() -> None:
     mine = plain(env="dev", sink={"root": Path("/lake/{env}")}, checkpoint=Path("/state"), debug_suffix="_x")
     before = {**mine, "sink": dict(mine["sink"])}
@@ -215,6 +247,6 @@ def _is_place(schema: dict[str, Any], keys: Keys) -> bool:
             return False
         group = schema["$defs"][names[0].rpartition("/")[2]]
     found = group.get("properties", {}).get(str(keys[-1]), {})
-    ways = [found, *found.get("anyOf", ())]
+    ways = [found, *found.get("anyOf", ()), found.get("items", {})]
     folder = any(way.get("format") == "path" for way in ways) and keys[-1] in {"metastore", "file"}
     return folder or any(way.get("format") == "place" for way in ways)

@@ -39,6 +39,11 @@ def test_a_version_is_where_each_table_begins(tmp_path: Path) -> None:
         ({"delta": {"paths": ["/lake/a", "/bay/a"]}}, {}, r"another table's path ends in a, too"),
         ({"delta": {"paths": []}}, {}, r"write at least 1 of them"),
         (
+            {"delta": {"paths": "/lake/a", "preimages": "delete"}},
+            {},
+            r"source\.delta\.preimages: what updates changed is not read; write read: changes",
+        ),
+        (
             {"delta": {"paths": "/lake/a"}},
             {"decode": {"format": "avro"}},
             r"decode\.format: rows of tables are read as JSON",

@@ -51,6 +51,12 @@ def test_files_are_read_as_json_and_called_as_their_folder(tmp_path: Path) -> No
         ({"path": "./in", "archive_after": "60 s"}, {}, r"source\.files\.archive_after: nothing is moved"),
         ({"path": "./in", "name": "a b"}, {}, r"source\.files\.name: it names a folder and a topic"),
         ({"path": "./lake/in"}, {}, r"source\.files\.path: it and sink\.root lie in each other"),
+        (
+            {"path": "./in", "archive_to": "./lake/old"},
+            {},
+            r"source\.files\.archive_to: it and sink\.root lie in each other",
+        ),
+        ({"path": "./schemas"}, {}, r"source\.files\.path: it and decode\.schema_location lie in each"),
     ],
 )
 def test_what_does_not_go_together_is_told(

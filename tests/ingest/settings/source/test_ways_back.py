@@ -58,6 +58,7 @@ def test_what_is_sent_does_not_come_back(tmp_path: Path, topics: list[str], sent
     ("path", "told"),
     [
         ("./landing/exported", r"it and source\.files\.path lie in each other"),
+        ("./archive/exported", r"it and source\.files\.archive_to lie in each other"),
         ("./lake", r"it and sink\.root lie in each other"),
         ("./lake/exported", r"it and sink\.root lie in each other"),
         ("./checkpoints", "it and checkpoint lie in each other"),
@@ -67,7 +68,7 @@ def test_what_is_sent_does_not_come_back(tmp_path: Path, topics: list[str], sent
 def test_files_that_are_written_are_none_that_land_nor_any_tables(
     tmp_path: Path, path: str, told: str | None
 ) -> None:
-    source = {"files": {"path": "./landing"}}
+    source = {"files": {"path": "./landing", "archive_to": "./archive"}}
     if told is None:
         settings(tmp_path, source, {"files": {"path": path}})
         return

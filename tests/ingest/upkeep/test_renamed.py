@@ -1,0 +1,38 @@
+"""What a pipeline had under another name is old with what it has since, and goes with it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from tests.ingest.upkeep.test_record import GENERATION, MONTH, NOW, NOW_MS, brought_back, put, quarantined
+
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.commit_log.entries import Owner
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.upkeep.record import Pipeline, keep_record
+from distributary.ingest.upkeep.undecided import Undecided
+from distributary.producer_sim.verify.comparison import compare
+from distributary.producer_sim.verify.lake import Lake, Me
+
+
+def test_the_ledger_says_of_each_batch_that_its_quarantined_records_went_whatever_it_was_called_by(
+    tmp_path: Path,
+) -> None:
+    """They go by generation and number."""
+    root = files_at(tmp_path)
+    for number, days in enumerate((50, 50, 49, 20, 1, 1)):
+        put(root, number, NOW - timedelta(days=days, minutes=60 - number))
+    opened(root.below(BATCHES_TABLE)).update({"pipeline": "'games before'"}, predicate="batch_id < 2")
+    brought_back(root, [0], pipeline="games before")
+    records = Records(root)
+    assert records.put("golf", 0, Owner("games before", "/log", GENERATION))
+    assert records.put("golf", 1, Owner("games", "/log", GENERATION))
+    _, whose = records.of_pipeline("games")
+    done = keep_record(root, Pipeline(whose, Undecided()), MONTH, NOW_MS)
+    assert (done.batches, done.quarantined, done.resolved) == (1, 3, 1)
+    assert quarantined(root) == [3, 4, 5]
+    lake = Lake(root=root, template="{entity}", me=Me.of(root, "games", GENERATION))
+    assert compare(lake).differences == ()
