@@ -37,6 +37,7 @@ from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.probe import were_away
 from distributary.ingest.supervision.budgets import Spending, of_outages
 from distributary.ingest.supervision.changes import changes_in_place
+from distributary.ingest.supervision.clocks import WallClock
 from distributary.ingest.supervision.sentences import sentence
 from distributary.ingest.upkeep.in_runs import UpkeepInRuns
 
@@ -45,9 +46,6 @@ _LOOK_SECONDS = 0.5
 
 # How often it is looked for topics that have come to fit a pattern.
 _LOOK_FOR_TOPICS_SECONDS = 15.0
-
-# What keeps a clock right moves it by less at a time.
-_SET_BACK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,21 +96,6 @@ _COLUMNS = _BeginsAnew("what is read has other columns from here on, so reading 
 _TOPICS = _BeginsAnew("other topics fit source.topics by now, so reading begins anew")
 
 
-class WallClock:
-    """The machine's clock, held against one that only goes on."""
-
-    def __init__(
-        self, now: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._now, self._steady = now, steady
-        self._ahead = now() - steady()
-
-    def was_set_back(self) -> bool:
-        """Whether it was set back since it was asked last, by more than what it is slowed down by as it is kept right."""
-        before, self._ahead = self._ahead, self._now() - self._steady()
-        return before - self._ahead > _SET_BACK_SECONDS
-
-
 class Supervisor:
     """One run of one pipeline, through as many queries as it takes."""
 
@@ -134,6 +117,8 @@ class Supervisor:
         self._met: tuple[tuple[str, ...], float] | None = None
         self._attempt_began = 0.0
         self._lock, self._busy = threading.Lock(), False
+        # Held by a batch, and by what is done between two.
+        self._turn = threading.Lock()
         self._held: _BeginsAnew | None = None
         self._error: BaseException | None = None
         self._restarts: list[Restart] = []
@@ -174,6 +159,15 @@ class Supervisor:
         if self._is_bounded() and not self._stop.is_set():
             self._tell(self._derived.finish())
             self._derived.check()
+
+    def _derive_meanwhile(self) -> None:
+        """Where no batch comes none has derived tables made current; one that comes meanwhile waits, as behind another one."""
+        if self._stop.is_set() or not self._turn.acquire(blocking=False):
+            return
+        try:
+            self._tell(self._derived.meanwhile())
+        finally:
+            self._turn.release()
 
     def _tell(self, said: Sequence[str]) -> None:
         for one in said:
@@ -325,6 +319,7 @@ class Supervisor:
                 self._read_next(runner, offsets)
             self._upkeep.look()
             self._tell_of_upkeep()
+            self._derive_meanwhile()
             self._pipeline.channels.look()
             if self._are_others():
                 raise _TOPICS
@@ -348,6 +343,8 @@ class Supervisor:
                     # Where no records come no batch would tell, and what fails is to be mended.
                     if self._no_batch_under_way():
                         self._tell_of_upkeep()
+                    if anew is None:
+                        self._derive_meanwhile()
         except StreamingQueryException:
             # It arrives here without its Python type; the callback kept it.
             if self._error is None:
@@ -386,17 +383,18 @@ class Supervisor:
 
     @contextmanager
     def _batch_under_way(self) -> Iterator[None]:
-        # Whoever is told to stop finishes the batch under way: Spark cannot interrupt a Python callback cleanly.
-        with self._lock:
-            if self._stop.is_set():
-                raise Stopped
-            if self._held is not None:
-                raise self._held
-            self._busy = True
-        try:
-            yield
-        finally:
-            self._busy = False
+        with self._turn:
+            # Whoever is told to stop finishes the batch under way: Spark cannot interrupt a Python callback cleanly.
+            with self._lock:
+                if self._stop.is_set():
+                    raise Stopped
+                if self._held is not None:
+                    raise self._held
+                self._busy = True
+            try:
+                yield
+            finally:
+                self._busy = False
 
     def _no_batch_under_way(self) -> bool:
         """Once the run is told to stop, no batch begins any more; so this stays true."""

@@ -120,6 +120,21 @@ class CommitLog:
         except FileNotFoundError:
             return None
 
+    def rewritten(self, number: int) -> Rewritten | None:
+        """What was written again of the newest batch, by its number; None where it is gone, as an earlier version closed it."""
+        if number > (closed := self.closed()):
+            found = self.entry(number)
+            return found if isinstance(found, Rewritten) else None
+        path = closed_path(closed)
+        try:
+            with self._undamaged(path):
+                told = entry_json.value_of(self.files.read(path), self._where(path)).get("again", ())
+                entries = map(entry_json.from_json, told)
+                mine = (one for one in entries if isinstance(one, Rewritten) and one.number == number)
+                return next(mine, None)
+        except FileNotFoundError:
+            return None
+
     def as_finished(self, number: int) -> tuple[Batch, tuple[Rewritten, ...]]:
         """A batch that is not closed, and what was written again of it. Raises CheckpointMismatch where it is gone."""
         batch, found = self.entry(number), list[Rewritten]()

@@ -221,7 +221,8 @@ class Writer:
         last = self.so_far.last
         with suppress(OSError):
             kept = None if last is None or last > through else self._batch(last)
-            _archive(self._log.files, through, kept)
+            again = () if kept is None else self._rewritten(self.so_far)
+            _archive(self._log.files, through, kept, [one for one in again if one.number <= through])
             # What cannot be deleted goes with the next closing, if it can by then.
             self._closed = through
             if not _prune(self._log.files, through, self._newest.number):
@@ -253,16 +254,14 @@ class Writer:
         return found
 
     def _rewritten(self, so_far: Standing) -> Iterator[Rewritten]:
-        # Of a batch that is closed all tables have all files, and nobody asks where they stood.
-        closed = self._log.closed() if so_far.rewritten else self._closed
         for number in so_far.rewritten:
-            if number <= closed:
-                continue
-            found = self._log.entry(number)
-            if not isinstance(found, Rewritten):
+            found = self._log.rewritten(number)
+            if found is not None:
+                yield found
+            # Of a batch that is closed all tables have all files, and an earlier version kept nothing of where they stood.
+            elif number > self._log.closed():
                 self._require_newest(self._newest)
                 raise self._log.missing(number)
-            yield found
 
     def _heading(self) -> dict[str, Any]:
         so_far = replace(self.so_far, settled=self._settled)
@@ -325,10 +324,14 @@ def _put(files: Files, entry: Entry) -> bool:
     return files.put_new(entry_path(entry.number), entry_json.to_bytes(entry_json.to_json(entry)))
 
 
-def _archive(files: Files, through: int, last: Batch | None) -> None:
-    """Close all numbers up to this one, for ever. Whoever was first to close it wrote the same."""
+def _archive(files: Files, through: int, last: Batch | None, again: Sequence[Rewritten] = ()) -> None:
+    """Close all numbers up to this one, for ever. Whoever was first to close it wrote the same.
+
+    The newest batch is kept, if that is closed with the rest, and what was written again of it.
+    """
     kept = None if last is None else entry_json.to_json(last)
     value = {"through": through, "id": _id(), "at": _now(), "last": kept}
+    value |= {"again": [entry_json.to_json(one) for one in again]} if again else {}
     files.put_new(closed_path(through), entry_json.to_bytes(value))
 
 

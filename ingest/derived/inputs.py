@@ -37,7 +37,8 @@ _TASKS_A_SLOT = 2
 # What a task reads in about as long as it takes to begin and end: tables are made current side by side.
 _BYTES_A_TASK = 16 * 2**20
 
-_Named: TypeAlias = tuple[str, Action]
+NamedFile: TypeAlias = tuple[str, Action]
+"""A file of a table by its name, with the action that adds it."""
 
 
 # What the log tells of a time is cut to so much.
@@ -49,11 +50,12 @@ _PLAIN = re.compile(r"(?:(?:this|other)\.)?(?P<name>[A-Za-z_]\w*)")
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Times from one to another, in microseconds since 1970, both of them within; `column` has them, where it is known that one does."""
+    """Times from one to another, in microseconds since 1970, both of them within, or whole `numbers`; `column` has them, where it is known that one does."""
 
     low: int | None
     high: int | None
     column: str | None = None
+    numbers: bool = False
 
     def of(self, expression: str) -> Between:
         """The same, of what an expression says."""
@@ -64,7 +66,8 @@ class Between:
         """Whether a file may have a row of it."""
         try:
             told = json.loads(add.get("stats") or "{}")
-            low, high = (_micros(told.get(which, {})[self.column]) for which in ("minValues", "maxValues"))
+            number = int if self.numbers else _micros
+            low, high = (number(told.get(which, {})[self.column]) for which in ("minValues", "maxValues"))
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             return True
         ends_before = self.low is not None and high + _MILLISECOND < self.low
@@ -94,8 +97,11 @@ class Snapshot:
     def rows(self, spark: SparkSession, between: Between | None = None) -> DataFrame:
         """All of its rows at the version; files that have none of a span by what the log tells of them may be left out."""
         live = live_files.read(self.place, self.input.version)
-        wanted = [file for file in live if between is None or between.may_be_in(file[1])]
-        return _read(spark, self, wanted)
+        return self.rows_of(spark, [file for file in live if between is None or between.may_be_in(file[1])])
+
+    def rows_of(self, spark: SparkSession, files: Sequence[NamedFile]) -> DataFrame:
+        """The rows of some of its files."""
+        return _read(spark, self, files)
 
     def is_unchanged(self, since: Input) -> bool:
         """Whether its rows are those of an earlier version, however they lie in files; or of a later one, which its log has."""
@@ -110,19 +116,19 @@ class Snapshot:
         return self._came(spark, since, self._whatever_columns)
 
     def _came(
-        self, spark: SparkSession, since: Input, found: Callable[[Input], list[_Named] | None]
+        self, spark: SparkSession, since: Input, found: Callable[[Input], list[NamedFile] | None]
     ) -> DataFrame | None:
         files = None if since.version > self.input.version else found(since)
         return None if files is None else _read(spark, self, files)
 
-    def _since(self, since: Input) -> list[_Named] | None:
+    def _since(self, since: Input) -> list[NamedFile] | None:
         return None if since.columns != self.input.columns else self._files(since, CHANGES - {"metaData"})
 
-    def _whatever_columns(self, since: Input) -> list[_Named] | None:
+    def _whatever_columns(self, since: Input) -> list[NamedFile] | None:
         # What its writers have to keep is no matter of its rows; where readers have to know its columns by other names, there is no snapshot.
         return self._files(since, frozenset())
 
-    def _files(self, since: Input, refused: AbstractSet[str]) -> list[_Named] | None:
+    def _files(self, since: Input, refused: AbstractSet[str]) -> list[NamedFile] | None:
         """Those that were added since, where nothing of its rows went and no action is one of these."""
         if since.id != self.input.id:
             return None
@@ -177,7 +183,7 @@ def _entry_of(place: Files, version: int) -> str:
         return ""
 
 
-def _added(place: Files, since: int, version: int, refused: AbstractSet[str]) -> list[_Named] | None:
+def _added(place: Files, since: int, version: int, refused: AbstractSet[str]) -> list[NamedFile] | None:
     files, moved = dict[str, Action](), set[str]()
     for number in range(since + 1, version + 1):
         for action in live_files.entry(place, number):
@@ -196,7 +202,7 @@ def _added(place: Files, since: int, version: int, refused: AbstractSet[str]) ->
     return list(files.items())
 
 
-def _read(spark: SparkSession, table: Snapshot, files: Sequence[_Named]) -> DataFrame:
+def _read(spark: SparkSession, table: Snapshot, files: Sequence[NamedFile]) -> DataFrame:
     most = min(len(files), spark.sparkContext.defaultParallelism * _TASKS_A_SLOT)
     tasks = min(most, -(-sum(map(_size, files)) // _BYTES_A_TASK))
     place, columns, name = table.place, table.columns, table.name
@@ -209,16 +215,16 @@ def _read(spark: SparkSession, table: Snapshot, files: Sequence[_Named]) -> Data
     )
 
 
-def _portions(files: Sequence[_Named], count: int) -> list[list[_Named]]:
+def _portions(files: Sequence[NamedFile], count: int) -> list[list[NamedFile]]:
     """The files in so many portions of about as many bytes."""
-    portions: list[tuple[int, int, list[_Named]]] = [(0, number, []) for number in range(count)]
+    portions: list[tuple[int, int, list[NamedFile]]] = [(0, number, []) for number in range(count)]
     for name, add in sorted(files, key=_size, reverse=True):
         size, number, held = heapq.heappop(portions)
         heapq.heappush(portions, (size + add["size"], number, [*held, (name, _told(add))]))
     return [held for _, _, held in portions]
 
 
-def _size(file: _Named) -> int:
+def _size(file: NamedFile) -> int:
     return int(file[1]["size"])
 
 
@@ -227,6 +233,6 @@ def _told(add: Action) -> Action:
     return {name: add[name] for name in ("size", "partitionValues", "deletionVector") if name in add}
 
 
-def _read_by(place: Files, files: Sequence[_Named], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _read_by(place: Files, files: Sequence[NamedFile], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
     for rows in rows_in(place, files, columns):
         yield from rows.to_batches(max_chunksize=2**16)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -30,6 +32,9 @@ from distributary.ingest.tables.log import newest_version
 # A file is read by the driver and sent to the workers whole.
 _MOST_BYTES = 64 * 2**20
 
+# A file that was changed within this time may be changed again and look the same.
+_SETTLED_SECONDS = 10.0
+
 # Beyond 128 MiB (`spark.rpc.message.maxSize`) a task is none.
 _PART_BYTES = 8 * 2**20
 
@@ -53,6 +58,9 @@ class Lookup:
         """Whether it has the same bytes as when something was made of it."""
         return since == self.input
 
+
+# A file's place, its name, what it is, its tag and how many bytes it has.
+_Key: TypeAlias = tuple[str, str, str, str, int]
 
 Source: TypeAlias = Snapshot | Lookup
 """Something that a table is made of, as of a moment."""
@@ -79,7 +87,38 @@ def _read(name: str, one: Static, storage: StorageOptions) -> Source:
         raise PipelineError(
             f"static table {name}: {one.path} has {info.size:,} bytes, and a file may have {_MOST_BYTES:,}; make a Delta table of it"
         )
-    return _of_file(name, one, found, file)
+    key = (found.url, file, one.kind, info.tag, info.size)
+    if (known := _known.get(key)) is None:
+        known = _of_file(name, one, found, file)
+        if abs(time.time() - info.modified / 1000) > _SETTLED_SECONDS:
+            _known.keep(key, known)
+    return known
+
+
+class _Known:
+    """Files as they were read: the tables of all entities look things up in the same ones, at each turn. Those that were asked for last, of so many bytes together."""
+
+    def __init__(self) -> None:
+        self._lock, self._found = threading.Lock(), dict[_Key, Lookup]()
+
+    def get(self, key: _Key) -> Lookup | None:
+        """What it had in it when it was read, if that is known."""
+        with self._lock:
+            found = self._found.pop(key, None)
+            if found is not None:
+                self._found[key] = found
+            return found
+
+    def keep(self, key: _Key, found: Lookup) -> None:
+        """Know it from now on, in the place of what it was before."""
+        with self._lock:
+            others = {one: had for one, had in self._found.items() if one[:3] != key[:3]}
+            self._found = {**others, key: found}
+            while sum(size for *_, size in self._found) > _MOST_BYTES:
+                del self._found[next(iter(self._found))]
+
+
+_known = _Known()
 
 
 def _of_file(name: str, one: Static, found: Files, file: str) -> Lookup:

@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from distributary.errors import ConfigError, DistributaryError, PipelineError
 from distributary.ingest import failpoints
-from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.folder import RESETS, Checkpoint, going
 from distributary.ingest.checkpoint.manifests import ManifestStore
 from distributary.ingest.derivation.given import OWNER, Aggregate
 from distributary.ingest.derived.grouping import decimals, grouped, joined, kept, readable
@@ -100,12 +100,17 @@ def derive(  # noqa: PLR0913 - which tables, how, and until when
     rules     those of some rules alone, by `table`; none: of all
 
     One that fails keeps no other from it but those that are made of it. Before the first batch all of them wait. Raises ConfigError for a table
-    that is none of them, PipelineError where nobody can tell which versions of the inputs belong together.
+    that is none of them, PipelineError amid a reset, and where nobody can tell which versions of the inputs belong together.
     """
     root = open_files(settings.sink.root, settings.storage)
-    last = ManifestStore(Checkpoint(open_files(settings.checkpoint, settings.storage))).last()
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    last = ManifestStore(checkpoint).last()
     # Before the first batch there is nothing to make them of, and they wait.
-    versions = {} if last is None else versions_now(root, versions_at(settings))
+    at = None if last is None else versions_at(settings)
+    unreadable = {} if at is None else at.unreadable
+    versions = {} if at is None else versions_now(root, with_fields(at, unreadable={}))
+    # Behind them: one that begins now empties tables of which the versions of before are known.
+    _require_no_reset(checkpoint)
     folders = {} if last is None else entities_of(root, versions, last.entities)
     every = instances(settings.derive, Entities(folders, settings.route.fold_case))
     if unknown := sorted(set(tables) - {one.table for one in every}):
@@ -121,12 +126,25 @@ def derive(  # noqa: PLR0913 - which tables, how, and until when
         round_ = _Round(root, spark, every, versions, properties, checkpoints, whole, Outside.of(settings))
 
         def refreshed(one: Instance) -> Refreshed | None:
-            return None if stopped() else round_.refresh(one)
+            if stopped():
+                return None
+            # What is made of other tables goes on without.
+            lacking = [f"table {name} ({unreadable[name]})" for name in one.inputs if name in unreadable]
+            why = f"nobody can open {', '.join(lacking)}: have what was done to it taken back, or restore it from a copy"
+            return Refreshed(one.table, "failed", why=why) if lacking else round_.refresh(one)
 
         # Those of one rule are of each other in no way.
         by_rule = groupby(chosen, lambda one: one.rule.table)
         found = [done for _, alike in by_rule for done in pool.map(refreshed, alike)]
         return [done for done in found if done is not None]
+
+
+def _require_no_reset(checkpoint: Checkpoint) -> None:
+    """Raises PipelineError amid a reset: windows that end, and topics, would keep what is made of half of the rows."""
+    if any(True for _ in going(checkpoint.files, RESETS)):
+        raise PipelineError(
+            "a reset was begun and is not done, so that tables lack rows: let it end, or say `distributary reset` with `--layer silver` again, which goes on with it"
+        )
 
 
 def _require_own_name(one: Instance, every: Sequence[Instance]) -> None:
@@ -223,7 +241,9 @@ class _Round:
                 failpoints.reach(failpoints.AFTER_DERIVING, done.version)
                 tag = entry_tag(place, done.version)
                 changed = sum("remove" in action for action in done.actions)
-                committed = Committed(place, done.version, self.properties, tag, {}, changed)
+                # How long its versions last a table says itself.
+                own = self.properties if now is None else now.state.properties
+                committed = Committed(place, done.version, own, tag, {}, changed)
                 self.checkpoints.follow(committed)
                 how: How = "made" if making.made else "added"
                 late = f"{making.late:,} rows came too late for it" if making.late else ""

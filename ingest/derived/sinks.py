@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -10,15 +11,22 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
 
 from distributary.codecs.writing.column import Written, registered, written_column
 from distributary.codecs.writing.formats import JSON_TEXT
-from distributary.errors import DistributaryError, PipelineError
+from distributary.errors import (
+    BrokerUnavailable,
+    DistributaryError,
+    PipelineError,
+    RegistryFault,
+    RegistryUnavailable,
+)
 from distributary.ingest import failpoints
 from distributary.ingest.derivation.beside import ToFiles, ToKafka
 from distributary.ingest.derivation.measures import PREFIX, group_of
 from distributary.ingest.derived import to_files, to_kafka
-from distributary.ingest.derived.inputs import Snapshot, snapshot
+from distributary.ingest.derived.inputs import Between, NamedFile, Snapshot, snapshot
 from distributary.ingest.derived.instances import Instance
 from distributary.ingest.derived.marks import Mark, Marks
 from distributary.ingest.derived.to_kafka import Topic, Uuids
@@ -124,6 +132,68 @@ def _to_files(spark: SparkSession, table: str, place: Files, to: ToFiles, outsid
 
 
 @dataclass(frozen=True, slots=True)
+class _Between:
+    """What lies between two versions of a table, by their files: of what is added, as a stream's rows are, that is little beside the table.
+
+    had, now   the earlier and the later one
+    went, came, stays  the files of the one, of the other, and of both; none of the last where a row may be another one for its columns
+    """
+
+    had: Snapshot
+    now: Snapshot
+    went: Sequence[NamedFile]
+    came: Sequence[NamedFile]
+    stays: Sequence[NamedFile]
+
+    @classmethod
+    def of(cls, now: Snapshot, had: Snapshot) -> _Between:
+        """Raises FileNotFoundError where the log does not lead to one of both (any more)."""
+        later, earlier = (
+            {_told(file): file for file in live_files.read(one.place, one.input.version)}
+            for one in (now, had)
+        )
+        both = later.keys() & earlier.keys() if now.columns.equals(had.columns) else set[str]()
+        went, came = (
+            [file for name, file in files.items() if name not in both] for files in (earlier, later)
+        )
+        return cls(had, now, went, came, [later[name] for name in sorted(both)])
+
+    def that_may_have_keys_of(
+        self, came: DataFrame, keys: Sequence[str], spark: SparkSession
+    ) -> DataFrame | None:
+        """The keys of rows that stay, of files that may have a key of these rows by what the log tells of them; None where none may."""
+        numbers = {name: _as_number(self.now.columns.field(name)) for name in keys}
+        told = {name: one for name, one in numbers.items() if one is not None}
+        asked = [of(one) for one in told.values() for of in (sql.count, sql.min, sql.max)]
+        count, *found = came.agg(sql.count("*"), *asked).collect()[0]
+        spans = [
+            Between(low, high, name, numbers=pa.types.is_integer(self.now.columns.field(name).type))
+            for name, known, low, high in zip(told, found[::3], found[1::3], found[2::3], strict=True)
+            # Of a row without a value the log tells nothing.
+            if known == count
+        ]
+        files = [file for file in self.stays if all(span.may_be_in(file[1]) for span in spans)]
+        if not files or not count:
+            return None
+        only = pa.schema([self.now.columns.field(name) for name in keys])
+        return replace(self.now, columns=only).rows_of(spark, files)
+
+
+def _told(file: NamedFile) -> str:
+    """Tells a file from others, and from itself with other rows marked as gone."""
+    return f"{file[0]}\n{json.dumps(file[1].get('deletionVector'), sort_keys=True)}"
+
+
+def _as_number(column: pa.Field) -> Column | None:
+    """A column's values as a span has them; None of one whose spans nobody tells."""
+    if pa.types.is_integer(column.type):
+        return sql.col(f"`{column.name}`")
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        return sql.unix_micros(sql.col(f"`{column.name}`"))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
 class _Sending:
     """One table's way to its topic."""
 
@@ -144,6 +214,9 @@ class _Sending:
         except to_kafka.BrokersSilent:
             self.outside.uuids.note_silent(topic)
             raise
+        except BrokerUnavailable:
+            self.outside.uuids.note_slow(topic)
+            raise
 
     def _brought_up(self, marks: Marks, topic: Topic, *, whole: bool) -> tuple[int | None, str]:
         """The same by the one who sends to it from now on."""
@@ -154,7 +227,7 @@ class _Sending:
             if not whole and self._has(mark, now.input, uuid):
                 return None, ""
             anew = mark is not None and mark.sink == self._digest() and not mark.is_of(uuid)
-            before = None if anew else self._before(mark, now.input)
+            before = None if anew else self._before(mark, now)
             records, dropped = _pairs(self._records(now, before, whole=whole)), list[int]()
 
             def too_large() -> None:
@@ -201,7 +274,8 @@ class _Sending:
         outside = self.outside
         # A trial of the same pipeline sends elsewhere, and takes over from nobody.
         sender = f"distributary-{outside.pipeline}-{self.one.table}-{self._name()}"
-        return Topic(self._name(), self.to.options(outside.kafka), sender)
+        topic = Topic(self._name(), self.to.options(outside.kafka), sender)
+        return replace(topic, patience=outside.uuids.patience_with(topic))
 
     def _name(self) -> str:
         return self.one.filled(self.to.topic)
@@ -221,29 +295,39 @@ class _Sending:
     def _subject(self) -> str:
         return self.one.filled(self.to.subject or f"{self.to.topic}-value")
 
-    def _before(self, mark: Mark | None, table: Input) -> DataFrame | None:
-        """The table as the topic has it; None where nobody can tell any more."""
-        if mark is None or (mark.sink, mark.id) != (self._digest(), table.id):
+    def _before(self, mark: Mark | None, now: Snapshot) -> _Between | None:
+        """What lies between the table as the topic has it and as it is; None where nobody can tell any more."""
+        if mark is None or (mark.sink, mark.id) != (self._digest(), now.input.id):
             return None
-        if mark.version > table.version:
+        if mark.version > now.input.version:
             return None
         try:
-            had = _read(self.place, mark.version)
-            files = [name for name, _ in live_files.read(self.place, mark.version)]
+            found = _Between.of(now, _read(self.place, mark.version))
         except (OSError, DeltaError, DistributaryError):
             return None
-        if had.input.entry != mark.entry or any(self.place.info(name) is None for name in files):
+        if found.had.input.entry != mark.entry or any(
+            self.place.info(name) is None for name, _ in found.went
+        ):
             # A backup was restored, or upkeep has deleted them.
             return None
-        return had.rows(self.spark) if set(self._keys()) <= set(had.columns.names) else None
+        return found if set(self._keys()) <= set(found.had.columns.names) else None
 
-    def _records(self, now: Snapshot, before: DataFrame | None, *, whole: bool) -> DataFrame:
-        rows, keys = now.rows(self.spark), self._keys()
-        if missing := [name for name in keys if name not in rows.columns]:
+    def _records(self, now: Snapshot, before: _Between | None, *, whole: bool) -> DataFrame:
+        keys = self._keys()
+        if missing := [name for name in keys if name not in now.columns.names]:
             raise PipelineError(f"sink.kafka.keys: the table has no column called {', '.join(missing)}")
-        changed = to_kafka.changes(rows, before, keys, whole=whole)
+        changed = self._changed(now, before, whole=whole)
         value = changed["text"] if self.to.format == JSON_TEXT else self._encoded(changed)
         return changed.select(changed["key"].cast("binary"), value.cast("binary").alias("value"))
+
+    def _changed(self, now: Snapshot, before: _Between | None, *, whole: bool) -> DataFrame:
+        spark, keys = self.spark, self._keys()
+        if before is None or whole or not before.stays:
+            had = None if before is None else before.had.rows(spark)
+            return to_kafka.changes(now.rows(spark), had, keys, whole=whole)
+        came = now.rows_of(spark, before.came)
+        beside = before.that_may_have_keys_of(came, keys, spark)
+        return to_kafka.changes(came, before.had.rows_of(spark, before.went), keys, beside=beside)
 
     def _encoded(self, changed: DataFrame) -> Column:
         wanted = Written(self.to.format, self._subject())
@@ -251,9 +335,17 @@ class _Sending:
             raise PipelineError(
                 f"sink.kafka.format is {self.to.format}, which takes a registry; write registry.url"
             )
-        with ConfluentRegistry(self.outside.registry) as registry:
-            name = re.sub(r"\W", "_", self.one.table)
-            schema = registered(registry, wanted, changed.schema["row"].dataType, name)
+        self.outside.uuids.require_registry()
+        try:
+            with ConfluentRegistry(self.outside.registry) as registry:
+                name = re.sub(r"\W", "_", self.one.table)
+                schema = registered(registry, wanted, changed.schema["row"].dataType, name)
+        except RegistryFault:
+            # One question's own.
+            raise
+        except RegistryUnavailable:
+            self.outside.uuids.note_silent_registry()
+            raise
         return written_column(changed["row"], schema, wanted)
 
 

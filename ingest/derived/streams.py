@@ -68,12 +68,17 @@ class Streamed:
 
     def making(self, spark: SparkSession, names: Mapping[str, Source]) -> Making:
         """How the next version is made. Raises PipelineError where nobody can tell which rows are there."""
-        (first, *_) = (name for name, source in names.items() if source is self.inputs.this)
-        since = None if self.had is None else self.had.inputs.get(first)
-        added = None if since is None else self.inputs.this.came(spark, since)
+        added = self._added(spark, names, self.inputs.this)
         if self.rule.watermark is None:
             return self._of_rows(spark, added)
-        return self._of_times(self.rule.watermark, spark, added)
+        beside = None if self.inputs.other is None else self._added(spark, names, self.inputs.other)
+        return self._of_times(self.rule.watermark, added, beside, spark)
+
+    def _added(self, spark: SparkSession, names: Mapping[str, Source], of: Snapshot) -> DataFrame | None:
+        """The rows that came to an input since the last round; None where nobody can tell."""
+        (name, *_) = (name for name, source in names.items() if source is of)
+        since = None if self.had is None else self.had.inputs.get(name)
+        return None if since is None else of.came(spark, since)
 
     def _of_rows(self, spark: SparkSession, added: DataFrame | None) -> Making:
         if self.now is None:
@@ -85,18 +90,21 @@ class Streamed:
         rows = plain(shaped(added, self.rule, self.inputs.lookups, spark), self.rule)
         return Making(self.now is None, nullcontext(rows), adds=self.now is not None)
 
-    def _of_times(self, mark: Watermark, spark: SparkSession, added: DataFrame | None) -> Making:
+    def _of_times(
+        self, mark: Watermark, added: DataFrame | None, beside: DataFrame | None, spark: SparkSession
+    ) -> Making:
         before = self._number()
         # Rounds before any row had a time remember none.
         is_known = self.now is None or before is not None or self.had is not None
         if not is_known and self.rule.output == "append":
             raise PipelineError(
-                f"its rows were made by other settings, so that nobody can tell up to when they go; put those back, or: {self._anew}"
+                f"its rows were made by other settings, or it was put back to an earlier version, so that nobody can tell up to when they go; have those settings again, or: {self._anew}"
             )
         sessions = Sessions() if self.now is None else Sessions(self._number(_SINCE), self.now)
         turn = Turn(self.rule, mark, self.inputs, before, sessions)
         reached = turn.watermark()
         late = 0 if added is None else turn.late(added)
+        late += 0 if beside is None else turn.late_beside(beside)
         made = self.now is None or not is_known
         upto = _NEVER if reached is None else reached
         # The log may remember what these settings reached over rows that are no more.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from deltalake.exceptions import DeltaError
+
 from distributary.ingest.checkpoint.generation import app_of
 from distributary.ingest.columns.safe_names import OUR_NAMES
 from distributary.ingest.storage.contract import Files
@@ -31,15 +33,20 @@ def versions_now(root: Files, found: Versions) -> dict[str, int]:
 
 
 def entities_of(root: Files, versions: Mapping[str, int], named: Mapping[str, str]) -> dict[str, str]:
-    """The entities with the folders of their tables; `named` are those that the newest batch knows, to which those come whose tables replays made."""
+    """The entities with the folders of their tables; `named` are those that the newest batch knows, to which those come whose tables replays made.
+
+    Of the latter those are left out that delta-rs cannot open, as some that are nobody's table alone, such as bronze, may be.
+    """
     others = sorted(versions.keys() - {*named.values(), *OUR_NAMES})
-    told = {folder: opened(root.below(folder)).metadata().configuration for folder in others}
-    mine = {
-        told[folder][ENTITY_PROPERTY]: folder
-        for folder in others
-        if told[folder].get(ENTITY_PROPERTY) is not None
-    }
-    return {**mine, **named}
+    told = {folder: _entity(root.below(folder)) for folder in others}
+    return {**{entity: folder for folder, entity in told.items() if entity is not None}, **named}
+
+
+def _entity(place: Files) -> str | None:
+    try:
+        return opened(place).metadata().configuration.get(ENTITY_PROPERTY)
+    except DeltaError:
+        return None
 
 
 def _transactions(place: Files, version: int) -> Mapping[str, int] | None:

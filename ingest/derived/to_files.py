@@ -19,6 +19,9 @@ from distributary.ingest.storage.contract import Files
 # Tells a version from another one that has its number, since a table can be made anew.
 _DIGITS = 8
 
+# So many have a version's number sort as text does.
+_VERSION_DIGITS = 20
+
 _Copy = tuple[str, str, Action]
 
 
@@ -26,7 +29,8 @@ def put(spark: SparkSession, table: Snapshot, folder: Files) -> int:
     """How many files were missing, and are there now."""
     live = sorted(live_files.read(table.place, table.input.version), key=lambda one: one[0])
     names = [_name(table, number, max(len(live), 1)) for number in range(max(len(live), 1))]
-    there = set(folder.names())
+    # Those of all versions of before are there, too.
+    there = set(folder.names(after=f"{table.input.version:0{_VERSION_DIGITS}d}"))
     if not live:
         return 0 if names[0] in there else int(folder.put_new(names[0], _empty(table.columns)))
     copies = [
@@ -44,7 +48,7 @@ def put(spark: SparkSession, table: Snapshot, folder: Files) -> int:
 
 
 def _name(table: Snapshot, number: int, count: int) -> str:
-    version = f"{table.input.version:020d}-{table.input.entry[:_DIGITS]}"
+    version = f"{table.input.version:0{_VERSION_DIGITS}d}-{table.input.entry[:_DIGITS]}"
     return f"{version}-{number + 1}-of-{count}.parquet"
 
 

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
@@ -22,7 +22,7 @@ from confluent_kafka.admin._config import ConfigResource
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
-from distributary.errors import BrokerUnavailable, ConfigError, PipelineError
+from distributary.errors import BrokerUnavailable, ConfigError, PipelineError, RegistryUnavailable
 from distributary.ingest.kafka.confluent import MaskedLog, as_topic
 from distributary.ingest.settings.source.librdkafka import librdkafka_options
 from distributary.passed_on_options import without_secrets
@@ -46,6 +46,9 @@ _LEAST_BYTES, _MOST_BYTES, _BATCH_BYTES = 1_000, 1_000_000_000, 1_000_000
 # What a batch of one record has beside key and value, at the most.
 _AROUND_BYTES = 128
 
+# Among those that do not answer it is beside clusters, whose names are longer.
+_REGISTRY = "registry"
+
 # What librdkafka itself says where nobody answers.
 _SILENT = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE)
 
@@ -67,13 +70,15 @@ _AS_JSON = {
 class Topic:
     """Where records go.
 
-    kafka   the clients' options
-    sender  tells who sends from others; two with the same name take each other's place
+    kafka     the clients' options
+    sender    tells who sends from others; two with the same name take each other's place
+    patience  for how many seconds an answer is waited for
     """
 
     name: str
     kafka: Mapping[str, str]
     sender: str
+    patience: float = field(default_factory=lambda: _PATIENCE_SECONDS)
 
 
 class Uuids:
@@ -82,7 +87,7 @@ class Uuids:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._clients: dict[str, AdminClient | None] = {}
-        self._silent = set[str]()
+        self._silent, self._slow = set[str](), set[str]()
 
     def of(self, topic: Topic, patience: float = _LOOK_SECONDS) -> str:
         """A topic's; empty from a broker that has none, and where nobody answers: then those that are asked for later are, too."""
@@ -116,6 +121,25 @@ class Uuids:
         """Take note that its brokers do not answer."""
         self._silent.add(_cluster(topic))
 
+    def note_slow(self, topic: Topic) -> None:
+        """Take note that some of its brokers do not answer."""
+        self._slow.add(_cluster(topic))
+
+    def patience_with(self, topic: Topic) -> float:
+        """For how long its brokers are waited for: where some did not answer for another table of this turn, no longer than one that is well takes."""
+        return _LOOK_SECONDS if _cluster(topic) in self._slow else topic.patience
+
+    def require_registry(self) -> None:
+        """Raises RegistryUnavailable where it did not answer for another table of this turn, for the same reason."""
+        if _REGISTRY in self._silent:
+            raise RegistryUnavailable(
+                "the registry did not answer for another table of this turn, and the next one asks again"
+            )
+
+    def note_silent_registry(self) -> None:
+        """Take note that it does not answer."""
+        self._silent.add(_REGISTRY)
+
 
 def _cluster(topic: Topic) -> str:
     return repr(sorted(topic.kafka.items()))
@@ -135,18 +159,29 @@ def as_json(columns: Sequence[str]) -> Column:
 
 
 def changes(
-    now: DataFrame, before: DataFrame | None, keys: Sequence[str], *, whole: bool = False
+    now: DataFrame,
+    before: DataFrame | None,
+    keys: Sequence[str],
+    *,
+    whole: bool = False,
+    beside: DataFrame | None = None,
 ) -> DataFrame:
     """The rows that are not as they were: their `key`, their `text` as JSON and themselves as `row`, both null where a key's went.
 
-    Of a table that is there for the first time, and if `whole`, these are all rows. Raises PipelineError where keys do not tell rows apart.
+    Of a table that is there for the first time, and if `whole`, these are all rows. Rows that both times are there may be left out of both; `beside`
+    are such as may have keys of those that are not. Raises PipelineError where keys do not tell rows apart.
     """
     there = now.select(
         as_json(keys).alias("key"),
         as_json(now.columns).alias("text"),
         sql.struct(*map(_column, now.columns)).alias("row"),
     )
-    if there.groupBy("key").count().where("count > 1").limit(1).count():
+    several = there.groupBy("key").count().where("count > 1").select("key")
+    if beside is not None:
+        several = several.union(
+            there.select("key").join(beside.select(as_json(keys).alias("key")), "key", "left_semi")
+        )
+    if several.limit(1).count():
         raise PipelineError(
             f"sink.kafka.keys: several rows have the same {', '.join(keys)}; name columns that tell rows apart"
         )
@@ -173,7 +208,7 @@ def sending(topic: Topic) -> Iterator[Producer]:
             "acks": "all",
         }
         producer = Producer(transactional, logger=MaskedLog(_log, topic.kafka))
-        producer.init_transactions(_PATIENCE_SECONDS)
+        producer.init_transactions(topic.patience)
         yield producer
     except KafkaException as error:
         said = without_secrets(error.args[0].str(), topic.kafka)
@@ -268,7 +303,7 @@ def _is_produced(producer: Producer, topic: str, key: bytes, value: bytes | None
 
 def _require_there(topic: Topic, admin: AdminClient) -> None:
     # All of them: who asks for one may have it made.
-    if topic.name not in admin.list_topics(timeout=_PATIENCE_SECONDS).topics:
+    if topic.name not in admin.list_topics(timeout=topic.patience).topics:
         servers = topic.kafka["bootstrap.servers"]
         raise PipelineError(
             f"topic {topic.name} is not there; make it: kafka-topics.sh --bootstrap-server {servers} --create --topic {topic.name} "

@@ -13,6 +13,9 @@ from distributary.ingest.tables.log import entry, newest_version
 TOLD = "distributary.derived"
 """What of a commit has the rest."""
 
+# By which somebody has a table be what it was. What its log remembers beside the rows, as up to when these go, stays what it is now.
+_PUT_BACK = "RESTORE"
+
 # Between two of ours there may be those of upkeep.
 _LOOKED_BACK = 1000
 
@@ -62,7 +65,10 @@ class Transaction:
 
 
 def told_by(place: Files) -> tuple[int | None, Told | None]:
-    """The newest version of a derived table, and what it has; None of the latter where its log does not tell (any more)."""
+    """The newest version of a derived table, and what it has; None of the latter where its log does not tell (any more).
+
+    One that was put back to an earlier version has what no settings have decided.
+    """
     newest = newest_version(place)
     if newest is None:
         return None, None
@@ -74,6 +80,8 @@ def told_by(place: Files) -> tuple[int | None, Told | None]:
         info: Mapping[str, Any] = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
         if TOLD in info:
             return newest, _read(info[TOLD])
+        if info.get("operation") == _PUT_BACK:
+            return newest, Told("")
         if any(_changes(one) for one in actions):
             # Somebody else's rows are in it.
             break

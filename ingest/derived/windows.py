@@ -132,6 +132,20 @@ class Turn:
             over = f"{_TIME} + {round(self.rule.join.within_seconds * _MICROS)}"
         return self._shaped(added).where(f"{over} <= {self.before}").count()
 
+    def late_beside(self, added: DataFrame) -> int:
+        """How many of these rows of the joined table came when a row that they belong to was there without them already."""
+        join = self.rule.join
+        if self.before is None or join is None:
+            return 0
+        within = round(join.within_seconds * _MICROS)
+        late = _timed(added.alias(OTHER), join.time).where(sql.col(_TIME) <= self.before)
+        first = late.agg(sql.min(_TIME)).collect()[0][0]
+        if first is None:
+            return 0
+        over = self._this(Between(int(first) - within, self.before - within))
+        belongs = _beside_each_other(join)
+        return late.alias(OTHER).join(over.alias(THIS), belongs, "left_semi").count()
+
     def since(self, reached: int) -> int | None:
         """The time before which no row is in a session that is not over at a watermark; None where it makes no sessions."""
         window = self.rule.window
@@ -198,8 +212,7 @@ class Turn:
         high = None if upto is None else upto - within
         this = self._this(Between(low, high)).where(_within(sql.col(_TIME), low, high))
         other = self._other(join, Between(None if low is None else low - within, upto))
-        apart = f"abs({THIS}.{_TIME} - {OTHER}.{_TIME}) <= {within}"
-        both = this.alias(THIS).join(other.alias(OTHER), sql.expr(f"({join.on}) AND {apart}"), join.how)
+        both = this.alias(THIS).join(other.alias(OTHER), _beside_each_other(join), join.how)
         return both.select(*_named(self.rule.columns))
 
     def _windows(self, window: Window, rows: DataFrame, after: int | None, upto: int | None) -> DataFrame:
@@ -275,6 +288,12 @@ def _in_sessions(rows: DataFrame, groups: Sequence[Column], gap: int) -> DataFra
     start, end = sql.min(_TIME).over(of_session), sql.max(_TIME).over(of_session) + gap
     bounds = (sql.timestamp_micros(at).alias(part) for part, at in (("start", start), ("end", end)))
     return numbered.withColumn(_SESSION, sql.struct(*bounds))
+
+
+def _beside_each_other(join: Join) -> Column:
+    """Whether rows of both tables belong together."""
+    within = round(join.within_seconds * _MICROS)
+    return sql.expr(f"({join.on}) AND abs({THIS}.{_TIME} - {OTHER}.{_TIME}) <= {within}")
 
 
 def _end() -> Column:

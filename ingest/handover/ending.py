@@ -11,7 +11,7 @@ from distributary.ingest.checkpoint.generation import Generation, read_generatio
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import manifest_of, with_rewritten
 from distributary.ingest.columns.safe_names import OUR_NAMES
-from distributary.ingest.commit_log.entries import Rewritten, Standing
+from distributary.ingest.commit_log.entries import Standing
 from distributary.ingest.commit_log.reading import CommitLog, State
 from distributary.ingest.handover.earlier import with_place
 from distributary.ingest.handover.reaching import Reaching, columns_of
@@ -88,8 +88,8 @@ def _folders(manifest: Manifest, so_far: Standing) -> list[str]:
 
 
 def _with_rewritten(manifest: Manifest, log: CommitLog, so_far: Standing) -> Manifest:
-    entries = map(log.entry, so_far.rewritten)
-    return with_rewritten(manifest, (entry for entry in entries if isinstance(entry, Rewritten)), log)
+    entries = map(log.rewritten, so_far.rewritten)
+    return with_rewritten(manifest, (entry for entry in entries if entry is not None), log)
 
 
 def _names_behind(settled: int, log: CommitLog, so_far: Standing) -> frozenset[str]:

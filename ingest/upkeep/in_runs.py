@@ -136,11 +136,11 @@ class UpkeepInRuns:
             output.seek(0)
             text = output.read()
         try:
-            # A library may have said something before.
-            told = json.loads(text.splitlines()[-1]) if not code else {}
+            # A library may have said something before. It is the last word, whatever becomes of a process that ends behind it.
+            told = json.loads(text.splitlines()[-1])
         except (IndexError, ValueError):
             told = {}
-        if not told:
+        if not isinstance(told, dict) or not told:
             self._said.append(
                 f"upkeep ended with {code} before it was done; `distributary maintain` says more"
             )

@@ -29,6 +29,8 @@ def main() -> None:
     # Written by the run that begins this process.
     settings: Settings = pickle.load(sys.stdin.buffer)  # noqa: S301
     sys.stdout.write(json.dumps(_kept_up(settings)))
+    # Native libraries may end the process before Python does.
+    sys.stdout.flush()
 
 
 def _kept_up(settings: Settings) -> dict[str, str]:

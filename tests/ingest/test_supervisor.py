@@ -6,7 +6,7 @@ from distributary.ingest.settings.groups import Evolutions, Failures
 from distributary.ingest.supervision.budgets import Spending
 from distributary.ingest.supervision.changes import changes_in_place
 from distributary.ingest.supervision.sentences import sentence
-from distributary.ingest.supervisor import Restart, WallClock
+from distributary.ingest.supervisor import Restart
 from distributary.ingest.tables.change import PlannedChange
 from distributary.values import MASK
 
@@ -81,14 +81,3 @@ def test_only_tables_that_were_there_are_told_to_have_changed() -> None:
         "table wide has wider d",
         "table both gets a, b.c; has wider d",
     ]
-
-
-def test_a_clock_that_is_set_back_is_told_once_and_one_that_is_late_or_ahead_is_not() -> None:
-    wall, steady = [1000.0], [5.0]
-    clock = WallClock(lambda: wall[0], lambda: steady[0])
-    told = []
-    for by in (0.0, 0.5, 0.1, 3600.0, -3600.0, 0.5, -0.4):
-        wall[0] += by
-        steady[0] += 0.5
-        told.append(clock.was_set_back())
-    assert told == [False, False, False, False, True, False, False]

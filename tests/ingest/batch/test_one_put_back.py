@@ -11,14 +11,17 @@ from pathlib import Path
 import pytest
 from tests.ingest import queries
 from tests.ingest.batch.test_parked_partitions import GONE, WITH_DELETES, begun, golf
+from tests.ingest.batch.test_runner import stopped
 from tests.ingest.batch.test_standing_still import goes_on, query
 from tests.ingest.kafka_records import TOPIC, Sent
 from tests.ingest.pipelines import settings
 from tests.ingest.queries import GOLF, QUEST, Query, value
 
-from distributary.errors import CheckpointMismatch, CommitImpossible
+from distributary.errors import CheckpointMismatch, CommitImpossible, PolicyStopped
 from distributary.ingest import failpoints
+from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
+from distributary.ingest.commit_log import writing
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.routing.conditions import conditions_ahead
@@ -86,6 +89,31 @@ def test_one_that_lacks_the_newest_batch_alone_gets_it_again(tmp_path: Path) -> 
     put_back = lived(tmp_path, LIFE, copied_behind=3)
     put_back()
     assert starts(tmp_path).rows(GOLF) == 4
+
+
+def test_one_that_lacks_the_newest_batch_gets_it_though_the_log_is_closed_behind_what_was_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a pipeline is started each minute and no record comes: which files the other table has of it has to be known still."""
+    run = goes_on(query(tmp_path))
+    batch(run)
+    log = tmp_path / "lake" / QUEST / "_delta_log"
+    shutil.copytree(log, tmp_path / "copy")
+    before = set((tmp_path / "lake" / GOLF).glob("*.parquet"))
+    with monkeypatch.context() as patch, pytest.raises(PolicyStopped):
+        patch.setattr(Finisher, "finish", stopped)
+        batch(run)
+    for file in set((tmp_path / "lake" / GOLF).glob("*.parquet")) - before:
+        file.unlink()
+    starts(tmp_path)
+    monkeypatch.setattr(writing, "KEPT", 2)
+    monkeypatch.setattr(writing, "AT_ONCE", 1)
+    for _ in range(6):
+        starts(tmp_path)
+    shutil.rmtree(log)
+    shutil.copytree(tmp_path / "copy", log)
+    again = starts(tmp_path)
+    assert (again.rows(GOLF), again.rows(QUEST)) == (2, 2)
 
 
 def test_a_table_of_which_the_last_batches_have_nothing_is_looked_for_so_far_back(

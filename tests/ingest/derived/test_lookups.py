@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.ingest.derived.test_refresh import Bench
 
 from distributary.ingest.derivation.beside import Static
+from distributary.ingest.derived import lookups as lookups_module
 from distributary.ingest.derived.lookups import Lookup, lookups
 from distributary.ingest.storage.options import StorageOptions
 
@@ -18,3 +26,54 @@ def test_a_line_may_end_within_quotes_wherever_in_a_file(tmp_path: Path) -> None
     assert isinstance(found, Lookup)
     assert found.table.num_rows == 10_000
     assert set(found.table["about"].to_pylist()) == {text}
+
+
+def test_one_that_many_tables_look_things_up_in_is_read_once_until_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads, read_by_itself = list[str](), lookups_module._of_file
+
+    def noted(name: str, *given: Any) -> Lookup:
+        reads.append(name)
+        return read_by_itself(name, *given)
+
+    monkeypatch.setattr(lookups_module, "_of_file", noted)
+    path = tmp_path / "devices.csv"
+
+    def prices(price: str, age: float) -> list[Any]:
+        """Those that are found in a file of this age, asked for twice, and how often it was read."""
+        reads.clear()
+        path.write_text(f"device,price\nphone,{price}\n")
+        os.utime(path, times=(moment := time.time() - age, moment))
+        found = list[Any]()
+        for _ in range(2):
+            one = lookups({"devices": Static.model_validate({"path": str(path)})}, StorageOptions())[
+                "devices"
+            ]
+            assert isinstance(one, Lookup)
+            found += one.table["price"].to_pylist()
+        return [*found, len(reads)]
+
+    assert prices("10", 100) == ["10", "10", 1]
+    assert prices("12", 50) == ["12", "12", 1]
+    assert prices("13", 0) == ["13", "13", 2], "it may change within the same moment"
+
+
+@pytest.mark.spark
+def test_what_tasks_were_given_is_left_on_no_disk(tmp_path: Path, spark: SparkSession) -> None:
+    """A turn a minute would fill it within months."""
+    path = tmp_path / "devices.csv"
+    path.write_text("k,about\n" + "".join(f"{number},{number:060}\n" for number in range(40_000)))
+    rule = {
+        "table": "gold",
+        "inputs": ["t"],
+        "static": {"devices": {"path": str(path)}},
+        "sql": "SELECT count(*) AS n FROM t JOIN devices ON t.k = devices.k",
+    }
+    bench = Bench(tmp_path / "lake", spark)
+    folder = Path(str(spark.sparkContext._temp_dir))
+    bench.put({"k": "7"})
+    before = set(folder.iterdir())
+    assert bench.derive(rule).how == "made"
+    assert bench.rows() == [{"n": 1}]
+    assert set(folder.iterdir()) <= before

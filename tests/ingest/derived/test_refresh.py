@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import importlib
 import math
-import random
 import re
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from datetime import datetime, timezone
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -310,37 +308,6 @@ def test_two_that_would_be_called_alike_take_no_place_of_each_other(bench: Bench
     assert not (bench.root / "gold_chess_days").exists()
 
 
-def test_averages_of_decimals_are_the_decimals_that_spark_makes(bench: Bench, spark: SparkSession) -> None:
-    dice = random.Random(5)
-    kinds = {"small": (5, 2), "wide": (38, 10), "fine": (30, 28), "long": (20, 0)}
-    schema = pa.schema([("k", pa.int64()), *((name, pa.decimal128(*kind)) for name, kind in kinds.items())])
-
-    def some(count: int) -> list[dict[str, Any]]:
-        made: list[dict[str, Any]] = []
-        for _ in range(count):
-            row: dict[str, Any] = {"k": dice.randrange(4)}
-            for name, (precision, scale) in kinds.items():
-                # Averages of the widest must fit, as they must in Spark's own, whose scale is larger.
-                digits = dice.randrange(1, min(precision, 32))
-                value = Decimal(dice.randrange(-(10**digits), 10**digits)).scaleb(-scale)
-                row[name] = None if dice.random() < 0.1 else value
-            made.append(row)
-        return [*made, {"k": 9, **dict.fromkeys(kinds)}]
-
-    rule = aggregate("k", **{name: f"avg({name})" for name in kinds}, some="mean(small) FILTER (WHERE k > 1)")
-    for _ in range(3):
-        bench.put(*some(7), schema=schema)
-        done = bench.derive(rule)
-    assert done.how == "added", done.why
-    averages = ", ".join(f"avg({name}) AS {name}" for name in kinds)
-    expected = spark.sql(
-        f"SELECT k, {averages}, avg(small) FILTER (WHERE k > 1) AS some FROM delta.`{bench.root / 't'}` GROUP BY k"  # noqa: S608
-    ).toArrow()
-    found = DeltaTable(str(bench.root / "gold")).to_pyarrow_table()
-    assert found.select(expected.schema.names).schema.types == expected.schema.types
-    assert bench.rows() == sorted(expected.to_pylist(), key=str)
-
-
 def test_distinct_values_in_parentheses_are_counted_once_over_all_rows(bench: Bench) -> None:
     rule = aggregate("k", n="count(DISTINCT(v))")
     bench.put({"k": 1, "v": 1}, {"k": 1, "v": 2})
@@ -423,3 +390,17 @@ def test_it_is_the_same_in_whichever_session_somebody_makes_it_current(
     bench.put({"at": evening, "d": 10**38 - 1}, schema=schema)
     # What a sum that is too large lost could not be told from nothing, to which the next rows would be added.
     assert notebook.derive(rule).how == "failed"
+
+
+def test_how_long_its_versions_last_a_table_says_itself(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = list[Mapping[str, str]]()
+    monkeypatch.setattr(LogCheckpoints, "follow", lambda _, committed: told.append(committed.properties))
+    bench.put({"k": 1})
+    bench.derive(query("SELECT k FROM t"))
+    kept = {"delta.logRetentionDuration": "interval 30 days", "delta.enableExpiredLogCleanup": "false"}
+    DeltaTable(str(bench.root / "gold")).alter.set_table_properties(kept)
+    bench.put({"k": 2})
+    bench.derive(query("SELECT k FROM t"))
+    assert kept.items() <= told[1].items()

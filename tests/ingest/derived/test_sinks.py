@@ -8,16 +8,19 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
+from pyspark.sql import SparkSession
 
-from distributary.errors import BrokerUnavailable
+from distributary.codecs.writing.column import registered
+from distributary.errors import BrokerUnavailable, PipelineError, RegistryUnavailable
 from distributary.ingest.derivation.given import Derived
-from distributary.ingest.derived import sinks, to_kafka
+from distributary.ingest.derived import inputs, sinks, to_files, to_kafka
 from distributary.ingest.derived.instances import Entities, instances
 from distributary.ingest.derived.marks import Marks
 from distributary.ingest.derived.sinks import Outside, bring_up
 from distributary.ingest.derived.to_kafka import GONE, Topic, Uuids
 from distributary.ingest.storage.posix import PosixFiles
+from distributary.registry.confluent.options import RegistryAccess
 
 RULE = {
     "table": "gold",
@@ -66,16 +69,19 @@ def test_that_nobody_says_which_topic_it_is_makes_none_of_another(
 
 
 @pytest.mark.parametrize(
-    ("error", "tried"), [(to_kafka.BrokersSilent, ["a"]), (BrokerUnavailable, ["a", "b"])]
+    ("error", "tried"), [(to_kafka.BrokersSilent, [("a", 60)]), (BrokerUnavailable, [("a", 60), ("b", 5)])]
 )
 def test_where_no_broker_answers_one_table_waits_for_all_of_a_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[BrokerUnavailable], tried: list[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[BrokerUnavailable],
+    tried: list[tuple[str, float]],
 ) -> None:
-    """Where one topic cannot be written to, all others are."""
-    asked = list[str]()
+    """Where one topic cannot be written to, all others are; but hundreds must not each wait for as long."""
+    asked = list[tuple[str, float]]()
 
     def sending(topic: Topic) -> Any:
-        asked.append(topic.name)
+        asked.append((topic.name, topic.patience))
         raise error("nobody answers")
 
     monkeypatch.setattr(Uuids, "of", lambda *_: "")
@@ -89,3 +95,116 @@ def test_where_no_broker_answers_one_table_waits_for_all_of_a_turn(
         with pytest.raises(BrokerUnavailable):
             bring_up(None, one, root.below(name), outside, whole=False)  # type: ignore[arg-type] # none is needed
     assert asked == tried
+
+
+@pytest.mark.spark
+def test_of_a_table_that_is_added_to_what_came_alone_is_read_and_sent(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, read, read_by_itself = list[tuple[bytes, bytes | None]](), set[str](), inputs._read
+
+    def send(_: Any, __: Any, records: Any, ___: Any) -> int:
+        sent[:] = sorted(records)
+        return len(sent)
+
+    def noted(session: SparkSession, table: Any, files: Any) -> Any:
+        read.update(name for name, _ in files)
+        return read_by_itself(session, table, files)
+
+    monkeypatch.setattr(Uuids, "of", lambda *_: "")
+    monkeypatch.setattr(to_kafka, "sending", lambda _: nullcontext())
+    monkeypatch.setattr(to_kafka, "send", send)
+    monkeypatch.setattr(inputs, "_read", noted)
+    rule = {
+        "table": "gold",
+        "inputs": ["t"],
+        "stream": {"columns": {"n": "n", "k": "k"}},
+        "sink": {"kafka": {"topic": "rows", "keys": ["n", "k"]}},
+    }
+    (one,) = instances([Derived.model_validate(rule)], Entities({}, folds=False))
+    root = PosixFiles(tmp_path)
+    outside = Outside("games", kafka={"bootstrap.servers": "there"}, marks=root.below("checkpoint"))
+    url = f"{root.url}/gold"
+
+    def files() -> set[str]:
+        return {path.rpartition("/")[2] for path in DeltaTable(url).file_uris()}
+
+    def brought_up(rows: dict[str, list[Any]] | None = None) -> list[tuple[str, str | None]]:
+        """What is sent behind these rows, and `read` are the files of which."""
+        if rows is not None:
+            schema = pa.schema([("n", pa.int64()), ("k", pa.string())])
+            write_deltalake(url, pa.table(rows, schema), mode="append")
+        read.clear()
+        sent.clear()
+        bring_up(spark, one, root.below("gold"), outside, whole=False)
+        return [(key.decode(), None if value is None else value.decode()) for key, value in sent]
+
+    first = '{"n":1,"k":"a"}'
+    assert brought_up({"n": [1], "k": ["a"]}) == [(first, first)]
+    before = files()
+    row = '{"n":5000,"k":"b"}'
+    assert brought_up({"n": [5000], "k": ["b"]}) == [(row, row)]
+    assert read == files() - before
+    # Of a key whose numbers tell nothing the others' are looked at, and are others.
+    row = '{"n":null,"k":"c"}'
+    assert brought_up({"n": [None], "k": ["c"]}) == [(row, row)]
+    assert read == files()
+    # One file in the place of all changes nothing.
+    DeltaTable(url).optimize.compact()
+    assert brought_up() == []
+    DeltaTable(url).delete("n = 5000")
+    assert brought_up() == [('{"n":5000,"k":"b"}', None)]
+    with pytest.raises(PipelineError, match="several rows have the same n, k"):
+        brought_up({"n": [None], "k": ["c"]})
+    DeltaTable(url).delete("n IS NULL")
+    assert brought_up() == [('{"n":null,"k":"c"}', None)]
+    with pytest.raises(PipelineError, match="several rows have the same n, k"):
+        brought_up({"n": [1], "k": ["a"]})
+
+
+@pytest.mark.spark
+def test_files_of_versions_before_are_not_asked_for(tmp_path: Path, spark: SparkSession) -> None:
+    root, asked = PosixFiles(tmp_path), list[str]()
+
+    class Folder(PosixFiles):
+        def names(self, folder: str = "", after: str = "") -> Any:
+            found = list(super().names(folder, after))
+            asked.extend(found)
+            return iter(found)
+
+    for _ in range(3):
+        write_deltalake(f"{root.url}/gold", pa.table({"n": [1]}), mode="overwrite")
+        table = sinks._now(root.below("gold"))
+        assert to_files.put(spark, table, Folder(tmp_path / "out")) == 1
+        assert to_files.put(spark, table, Folder(tmp_path / "out")) == 0
+    assert len(set(asked)) == len(asked) == 3
+
+
+@pytest.mark.spark
+def test_a_registry_that_does_not_answer_is_waited_for_once_a_turn(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Uuids, "of", lambda *_: "")
+    monkeypatch.setattr(to_kafka, "sending", lambda _: nullcontext())
+    asked = list[str]()
+
+    def noted(registry: Any, wanted: Any, *given: Any) -> Any:
+        asked.append(wanted.subject)
+        return registered(registry, wanted, *given)
+
+    monkeypatch.setattr(sinks, "registered", noted)
+    root = PosixFiles(tmp_path)
+    nobody = RegistryAccess(url="http://127.0.0.1:1", retry_seconds=0)
+    outside = Outside(
+        "games",
+        kafka={"bootstrap.servers": "there"},
+        registry=nobody,
+        marks=root.below("checkpoint"),
+    )
+    for name in ("a", "b"):
+        rule = {**RULE, "table": name, "sink": {"kafka": {"topic": name, "format": "avro"}}}
+        (one,) = instances([Derived.model_validate(rule)], Entities({}, folds=False))
+        write_deltalake(f"{root.url}/{name}", pa.table({"city": ["Ulm"], "n": [1]}))
+        with pytest.raises(RegistryUnavailable):
+            bring_up(spark, one, root.below(name), outside, whole=False)
+    assert asked == ["a-value"]

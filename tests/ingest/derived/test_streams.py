@@ -217,6 +217,14 @@ def test_rows_of_two_tables_are_there_as_pairs_once_nothing_can_come_to_them(ben
     assert (done.how, done.rows) == ("added", 4)
     pairs = sorted((one["car"], one["place"] or "") for one in bench.rows())
     assert pairs == [(1, "a"), (2, ""), (3, "b"), (3, "c"), (4, "")]
+    # One that belongs to a row which is there by itself already; others that belong to none such, or were in time.
+    parked(5, 4, "late")
+    parked(5, 99, "to nobody")
+    parked(11.5, 5, "d")
+    bench.put(seen(20, 6))
+    parked(20, 9, "e")
+    done = bench.derive_with(rule, "t", "u")
+    assert (done.why, done.rows) == ("1 rows came too late for it", 1)
 
 
 SESSIONS = {

@@ -113,11 +113,11 @@ def test_a_row_that_a_topic_does_not_take_is_told_or_has_a_record_without_a_valu
 
 
 def test_brokers_that_do_not_answer_are_waited_for_once_a_turn(
-    place: Topic, monkeypatch: pytest.MonkeyPatch
+    place: Topic,
 ) -> None:
     """With a hundred tables, each of a minute, no batch would come for hours."""
-    monkeypatch.setattr(to_kafka, "_PATIENCE_SECONDS", 0.5)
-    away, uuids = replace(place, kafka={"bootstrap.servers": "127.0.0.1:1"}), Uuids()
+    away = replace(place, kafka={"bootstrap.servers": "127.0.0.1:1"}, patience=0.5)
+    uuids = Uuids()
     uuids.require_answering(away)
     with pytest.raises(to_kafka.BrokersSilent, match="transport failure"), sending(away):
         pass

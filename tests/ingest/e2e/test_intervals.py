@@ -9,7 +9,7 @@ from tests.ingest.e2e.pipeline_kit import PipelineKit
 
 from distributary.ingest import supervisor
 from distributary.ingest.progress import Silent
-from distributary.ingest.supervisor import WallClock
+from distributary.ingest.supervision.clocks import WallClock
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 

@@ -93,6 +93,15 @@ def test_a_mark_of_a_clock_that_was_ahead_says_nothing_and_is_made_anew(
     assert finished(UpkeepInRuns(kept_up(tmp_path), checkpoint)) == []
 
 
+def test_what_was_done_counts_though_a_library_ends_the_process_behind_it(
+    upkeep: UpkeepInRuns, checkpoint: PosixFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be done once more each hour otherwise."""
+    instead(monkeypatch, """import os; print('{"done": "all"}', flush=True); os.abort()""")
+    assert finished(upkeep) == ["upkeep: all"]
+    assert json.loads(checkpoint.read(MARK)) == {"done": "all"}
+
+
 def test_without_a_rule_nothing_is_done(tmp_path: Path, checkpoint: PosixFiles) -> None:
     assert finished(UpkeepInRuns(settings(tmp_path), checkpoint)) == []
     assert list(checkpoint.names()) == []

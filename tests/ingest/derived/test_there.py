@@ -1,0 +1,48 @@
+"""What there is to derive tables from, where somebody has harmed a table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from pyspark.sql import SparkSession
+from tests.ingest.batch.test_one_put_back import batch
+from tests.ingest.batch.test_standing_still import goes_on, query
+from tests.ingest.batch.test_unreadable import newer_protocol
+from tests.ingest.pipelines import settings
+from tests.ingest.queries import GOLF, QUEST
+from tests.ingest.test_table_versions import garbled_end
+
+from distributary.ingest.derivation.given import Derived
+from distributary.ingest.derived.refresh import derive
+from distributary.ingest.derived.there import entities_of
+from distributary.ingest.storage.opening import files_at
+
+
+@pytest.mark.spark
+def test_a_table_that_nobody_can_open_keeps_those_that_are_made_of_others_from_nothing(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    batch(goes_on(query(tmp_path)))
+    rules = {"gold_golf": GOLF, "gold_quest": QUEST}
+    given = tuple(
+        Derived.model_validate(
+            {"table": name, "inputs": [of], "sql": f"SELECT count(*) AS n FROM {of}"}  # noqa: S608
+        )
+        for name, of in rules.items()
+    )
+    chosen = settings(tmp_path).model_copy(update={"derive": given})
+    put_right = garbled_end(tmp_path / "lake" / GOLF)
+    failed, made = derive(chosen, spark)
+    assert (failed.how, made.how) == ("failed", "made")
+    assert f"nobody can open table {GOLF} (" in failed.why
+    put_right()
+    assert [one.how for one in derive(chosen, spark)] == ["made", "current"]
+
+
+def test_a_table_that_delta_rs_cannot_open_keeps_the_entities_of_no_others(tmp_path: Path) -> None:
+    write_deltalake(tmp_path / "bronze", pa.table({"n": [1]}))
+    newer_protocol(tmp_path / "bronze")
+    assert entities_of(files_at(tmp_path), {QUEST: 0, "bronze": 1}, {"quest": QUEST}) == {"quest": QUEST}
