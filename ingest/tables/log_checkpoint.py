@@ -53,6 +53,9 @@ _CHECKPOINTS, _CHECKPOINT_BYTES = 2.5, 16 * 2**20
 # that came.
 _RACED = 10
 
+# After so many commits a log is looked through again, if no checkpoint came before: older ones may have grown old meanwhile.
+_LOOKED_THROUGH = 1_000
+
 # A version, what of it that is, and the file.
 _LogFile = tuple[int, str, Info]
 
@@ -120,7 +123,7 @@ class LogCheckpoints:
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="log-checkpoint")
         self._under_way: dict[str, Future[None]] = {}
         self._followed: dict[str, int] = {}
-        self._cleaned: dict[str, int] = {}
+        self._cleaned: dict[str, tuple[int, int]] = {}
         self._made: dict[str, Made] = {}
         self._lock = threading.Lock()
 
@@ -170,9 +173,10 @@ class LogCheckpoints:
                 with self._lock:
                     self._made |= {} if made is None else {committed.place.url: made}
             # Looking through a log takes the longer the more was committed within the time that it is kept for. Without a checkpoint all of it stays.
-            if self._cleaned.get(committed.place.url, -1) != newest:
+            behind, at = self._cleaned.get(committed.place.url, (-1, committed.version))
+            if newest != behind or not at <= committed.version < at + _LOOKED_THROUGH:
                 clean_up(committed)
-                self._cleaned[committed.place.url] = newest
+                self._cleaned[committed.place.url] = newest, committed.version
         except (DeltaError, OSError, ValueError) as error:
             _log.warning(
                 "table %s: no checkpoint was written (%s); the next one will do",

@@ -55,7 +55,7 @@ class Connection:
             if registering and is_refused_method(error):
                 raise NotOffered(f"the registry at {self.where} does not offer {what}") from None
             meaning = translated(error, what, self.where, registering=registering)
-            if self._met and isinstance(meaning, ConfigError):
+            if self._met and _untrusted(error):
                 # Who was trusted before is so again once the certificate is renewed, or a clock is right: an outage.
                 meaning = RegistryUnavailable(str(meaning))
             raise type(meaning)(self.options.masked(str(meaning))) from None

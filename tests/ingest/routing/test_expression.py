@@ -241,7 +241,8 @@ def test_types_that_would_have_to_be_cast_are_refused_by_name(
         evaluate(native_tree(spark, text), BATCH)
 
 
-def test_a_name_that_fits_two_columns_is_refused(spark: SparkSession) -> None:
+def test_a_name_that_fits_two_columns_is_the_one_written_so_or_refused(spark: SparkSession) -> None:
     rows = pa.RecordBatch.from_pylist([{"Game": "go", "game": "chess"}])
+    assert evaluate(native_tree(spark, "game"), rows).to_pylist() == ["chess"]
     with pytest.raises(ConfigError, match="Game, game"):
-        evaluate(native_tree(spark, "game"), rows)
+        evaluate(native_tree(spark, "GAME"), rows)

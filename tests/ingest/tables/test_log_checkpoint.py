@@ -270,7 +270,7 @@ def test_a_log_does_not_grow_for_ever_where_its_checkpoints_are_more_than_it_nee
     assert DeltaTable(tmp_path / "t", version=130).to_pyarrow_table().num_rows == 130
 
 
-def test_a_log_is_looked_through_only_where_it_has_another_checkpoint(
+def test_a_log_is_looked_through_only_where_it_has_another_checkpoint_or_many_commits_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked = list[int]()
@@ -291,6 +291,11 @@ def test_a_log_is_looked_through_only_where_it_has_another_checkpoint(
         looked.clear()
         commit(commits, place, 9, 6)
         assert len(looked) == 1
+        # Older ones may have grown old.
+        monkeypatch.setattr("distributary.ingest.tables.log_checkpoint._LOOKED_THROUGH", 4)
+        looked.clear()
+        commit(commits, place, 15, 8)
+        assert 1 <= len(looked) <= 2
 
 
 def test_a_checkpoint_that_readers_may_just_have_come_upon_stays(
