@@ -220,7 +220,8 @@ class Finisher:
             "those batches (--skip), and see with `distributary verify` what it lacks",
             tuple(dict.fromkeys(found.tables[folder] for folder in named)),
         )
-        self._stuck.write(last if first else found.number, error)
+        # Each parked table is asked alone, and others may lack the same batch.
+        self._stuck.add(last if first else found.number, error)
         return error
 
     def is_overwritten(self, manifest: Manifest) -> bool:
@@ -272,7 +273,8 @@ class Finisher:
 
     def bring_in(self, manifest: Manifest, folder: str, spark: SparkSession | None, before: int) -> None:
         """Commit what waits for one of a batch's tables. Raises as `finish`."""
-        self._commit([self._commit_of(manifest.table(folder), manifest, before, fresh=False)], spark)
+        commit = self._commit_of(manifest.table(folder), manifest, before, fresh=False)
+        self._commit([commit], spark, self._stuck.add)
 
     def leaves_out(self, batch_id: int, folder: str) -> bool:
         """Whether a table is to go without a batch."""
@@ -374,7 +376,12 @@ class Finisher:
         upsert = None if entity is None else self._tables.made_with.spec_of(entity).upsert
         return merging if upsert is None else replace(merging, moved=upsert.moved)
 
-    def _commit(self, commits: Sequence[TableCommit], spark: SparkSession | None) -> None:
+    def _commit(
+        self,
+        commits: Sequence[TableCommit],
+        spark: SparkSession | None,
+        note: Callable[[int, CommitImpossible], None] | None = None,
+    ) -> None:
         def committed(commit: TableCommit) -> None:
             failpoints.reach(failpoints.BETWEEN_COMMITS, commit.batch_id)
 
@@ -387,7 +394,7 @@ class Finisher:
                 if not commits:
                     break
         except CommitImpossible as error:
-            self._stuck.write(commits[0].batch_id, error)
+            (note or self._stuck.write)(commits[0].batch_id, error)
             raise
 
     def table_commit(self, table: TableFiles, transaction: Transaction, *, fresh: bool) -> TableCommit:

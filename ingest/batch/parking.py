@@ -21,7 +21,7 @@ from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
-from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
 from distributary.ingest.checkpoint.manifests import finished_table, folders_of
 from distributary.ingest.checkpoint.stuck import StuckCommits
 from distributary.ingest.columns.layout import Layout
@@ -324,6 +324,9 @@ class RunsParkedTables:
             written(self.log).park(left, f"{came}: what waited is in, or to be left out")
             _log.warning("no longer parked: %s", came)
             still = {number for numbers in left.values() for number in numbers}
+            # One that was put back lacks a batch that waited for another one, perhaps.
+            noted = StuckCommits(self.checkpoint).read()
+            still |= {stuck.batch_id for stuck in noted if any(map(stuck.may_wait, left))}
             for number in {number for numbers in parked.values() for number in numbers} - still:
                 finisher.cleared(number)
 
@@ -371,17 +374,22 @@ def bringing(
     nobody can tell what it has.
     """
     numbers = [number for number in waiting.numbers if not finisher.leaves_out(number, waiting.folder)]
+    asked = numbers or waiting.numbers
+    # One after the other: a table that still cannot take the first of a thousand has nobody read the others.
+    first = finished_table(waiting.log, asked[0], waiting.folder)[0].table(waiting.folder)
+    last = finished_table(waiting.log, asked[-1], waiting.folder)[0].table(waiting.folder)
+    try:
+        newest = tables.newest_batch(waiting.folder, first.app_id)
+    except PipelineError:
+        if numbers:
+            raise
+        return  # of one that nobody can open, and that goes without all that waits
+    if newest is not None and newest < waiting.numbers[0]:
+        _require_not_put_back(waiting, finisher, tables, last)
     if not numbers:
         return
-    # One after the other: a table that still cannot take the first of a thousand has nobody read the others.
-    first = finished_table(waiting.log, numbers[0], waiting.folder)[0].table(waiting.folder)
-    newest = tables.newest_batch(waiting.folder, first.app_id)
     # A run that died amid this left some in; the newest of them is held against the batch once more.
     behind = 0 if newest is None or newest not in numbers else numbers.index(newest)
-    last = finished_table(waiting.log, numbers[-1], waiting.folder)[0].table(waiting.folder)
-    if newest is not None and newest < numbers[0]:
-        remembers = last.merging is not None and last.merging.deletes is not None
-        _require_not_put_back(waiting, finisher, tables, first.app_id, remembers=remembers)
     # What the batches brought while the table was left alone.
     wider = spark is not None and any(widenings(first.layout.columns, last.layout.columns))
     schema, rule = table_schema(columns, last.layout), finisher.rule_of(last)
@@ -408,18 +416,17 @@ def bringing(
         finisher.bring_in(manifest, waiting.folder, spark, before)
 
 
-def _require_not_put_back(
-    waiting: Waiting, finisher: Finisher, tables: TableBook, app_id: str, *, remembers: bool
-) -> None:
+def _require_not_put_back(waiting: Waiting, finisher: Finisher, tables: TableBook, last: TableFiles) -> None:
     """Raises CommitImpossible for a table that lacks a batch which was in it before any waited: what comes would hide that.
 
     Whoever puts one right that nobody can open may have had an older copy of it alone.
     """
-    batch = waiting.log.entry(waiting.numbers[0])
+    batch, remembers = waiting.log.entry(waiting.numbers[0]), last.merging and last.merging.deletes
     folders = [waiting.folder, *([memory_folder(waiting.folder)] if remembers else [])]
-    newest = {folder: tables.newest_batch(folder, app_id) for folder in folders}
+    newest = {folder: tables.newest_batch(folder, last.app_id) for folder in folders}
     given = finisher.given(waiting.log)
-    if isinstance(batch, Batch) and (found := given.lacked(batch, newest, lacking=())) is not None:
+    found = given.lacked(batch, newest, (), waited=True) if isinstance(batch, Batch) else None
+    if found is not None:
         raise finisher.was_put_back(found.number, found, lacking=())
 
 

@@ -60,15 +60,20 @@ class Given:
         return [folder for folder, state in states.items() if FORGETS not in state.properties]
 
     def lacked(
-        self, last: Batch, newest: Mapping[str, int | None], lacking: Container[str]
+        self,
+        last: Batch,
+        newest: Mapping[str, int | None],
+        lacking: Container[str],
+        *,
+        waited: bool = False,
     ) -> PutBack | None:
         """What lacks a batch from before the newest one: all of those were in their tables.
 
         By the `newest` batch of each folder, those among them that are `lacking` the newest of all. What was given to a table that forgets, or
-        was made anew since, nobody asks it for.
+        was made anew since, nobody asks it for. `waited` is of tables for which `last` is the first batch that waits.
         """
-        # What came before a batch that somebody let a table go without is nobody's question any more.
-        passed = with_memories(self.resolutions.skipped(last.number))
+        # What came before a batch that somebody let a table go without is nobody's question any more. One that waits says nothing of that.
+        passed = frozenset() if waited else with_memories(self.resolutions.skipped(last.number))
         wanted = {
             folder: one
             for folder, one in newest.items()

@@ -20,6 +20,9 @@ from distributary.ingest.storage.numbered import numbered
 # Files of both kinds. Earlier versions wrote it down nowhere.
 FORMAT = 1
 
+# A start that fails may have other words each time.
+_MOST_TOLD = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class StuckBatch:
@@ -53,11 +56,13 @@ class StuckCommits:
         self._files.put(f"{STUCK}/{batch_id}.json", _to_bytes(asdict(found)))
 
     def add(self, batch_id: int, error: CommitImpossible) -> None:
-        """Note that it is for these tables, too."""
+        """Note that it is for these tables, too; said again it changes nothing."""
         for found in self.read():
-            if found.batch_id == batch_id and found.tables is not None and found.message != str(error):
-                tables = tuple(sorted({*found.tables, *error.tables}))
-                error = CommitImpossible(f"{found.message}\n{error}", tables)
+            others = set(found.tables or ()) - set(error.tables)
+            if found.batch_id == batch_id and others:
+                told = found.message if str(error) in found.message else f"{found.message}\n{error}"
+                told = told if len(told) <= _MOST_TOLD else str(error)
+                error = CommitImpossible(told, tuple(sorted({*others, *error.tables})))
         self.write(batch_id, error)
 
     def read(self) -> list[StuckBatch]:

@@ -65,6 +65,8 @@ class Ending:
         """Commit what waits for parked tables: nobody who comes later looks there."""
         tables, spark = self._reaching.tables, self._reaching.spark
         for folder, numbers in so_far.parked.items():
+            if all(finisher.leaves_out(number, folder) for number in numbers):
+                continue  # as where it came in before
             try:
                 brought_in(Waiting(log, folder, numbers), finisher, tables, columns, spark)
             except CommitImpossible:

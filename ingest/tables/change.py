@@ -415,7 +415,7 @@ def evolve(
             place,
             lambda: handle.alter.add_columns(fields.fields, post_commithook_properties=_NOTHING_ELSE),
         )
-        require_altered(place, handle.version())
+        require_altered(place, handle.version(), fields)
     elif spark is not None:
         spark_tables.add_columns(spark, place, merged, state.conditions.identity)
     else:

@@ -17,10 +17,11 @@ from distributary.ingest.log_paths import entry_path
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.log import write_again
+from distributary.ingest.tables.log_checkpoint import take_away_untold
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.spark_commit import commit_by_writer
 from distributary.ingest.tables.state_by_spark import path_for_spark
-from distributary.ingest.tables.transaction import TableCommit, TakesNoFiles
+from distributary.ingest.tables.transaction import TableCommit, TakesNoFiles, is_in
 from distributary.values import without_logins
 
 if TYPE_CHECKING:
@@ -105,6 +106,10 @@ def make_lasting(
     for one in looked_at:
         if one.table in gone:
             native.forget(one.place, replaced=True)
+            if is_in(native.newest(one.place, one.app_id), one.batch_id):
+                # By a checkpoint alone.
+                take_away_untold(one.place, one.app_id, one.batch_id)
+                native.forget(one.place)
     return [one for one in commits if not gone.isdisjoint(part.table for part in one.parts)]
 
 

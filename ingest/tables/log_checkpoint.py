@@ -23,7 +23,14 @@ from distributary.ingest.settings.table_properties import interval_seconds
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.posix import temporary_files
 from distributary.ingest.tables.handle import answered, opened
-from distributary.ingest.tables.log import LastCheckpoint, entry_tag, has_entry, is_whole, last_checkpoint
+from distributary.ingest.tables.log import (
+    LastCheckpoint,
+    entry_tag,
+    has_entry,
+    is_whole,
+    last_checkpoint,
+    transactions_of,
+)
 from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
@@ -361,6 +368,25 @@ def _take_away(place: Files, version: int) -> None:
         return
     wrong = (info.path for number, kind, info in files if number >= version and "checkpoint" in kind)
     place.delete([_LAST, *wrong])
+
+
+def take_away_untold(place: Files, app_id: str, number: int) -> None:
+    """Delete checkpoints that have a transaction of which no entry tells, as another writer's took its place: whoever made them may be dead.
+
+    Nothing is done where an entry since the one before it was cleaned up: it may have told of it.
+    """
+    files = list(_named(place))
+    version = max((one for one, _, info in files if entry_version(info.name) is not None), default=-1)
+    with suppress(FileNotFoundError):
+        while version >= 0:
+            told = transactions_of(place, version).get(app_id)
+            if told == number:
+                return
+            if told is not None and told < number:
+                break
+            version -= 1
+        if wrong := [one for one, kind, _ in files if one > version and "checkpoint" in kind]:
+            _take_away(place, min(wrong))
 
 
 def _write_from_copy(committed: Committed, last: LastCheckpoint) -> None:

@@ -200,12 +200,18 @@ def put_columns(place: Files, handle: DeltaTable, columns: DeltaSchema) -> None:
     ]
     if not _put_read(place, handle.version() + 1, actions):
         raise CommitFailedError(f"table {place}: another writer was first")
-    require_altered(place, handle.version() + 1)
+    require_altered(place, handle.version() + 1, columns)
 
 
-def require_altered(place: Files, version: int) -> None:
-    """Raises CommitFailedError where another entry took the place of the one by which a table was altered, as Spark's own store does it in a folder."""
-    if not place.remote and not any("metaData" in action for action in entry(place, version)):
+def require_altered(place: Files, version: int, columns: DeltaSchema) -> None:
+    """Raises CommitFailedError where an entry without these columns took the place of the one by which a table got them, as Spark's own store does it in a folder."""
+    if place.remote:
+        return
+    # Another writer's may say something else of the table, as `SET TBLPROPERTIES` does.
+    told = [action["metaData"] for action in entry(place, version) if "metaData" in action]
+    have = [json.loads(one["schemaString"])["fields"] for one in told]
+    more = json.loads(columns.to_json())["fields"]
+    if not any(with_columns(fields, more) == fields for fields in have):
         raise CommitFailedError(f"table {place}: another writer's entry took the place of version {version}")
 
 

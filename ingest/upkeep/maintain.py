@@ -284,6 +284,8 @@ def _chosen(root: Files, mine: Sequence[str], derived: Sequence[str], wished: Se
 class _UnderWay:
     """The tables that upkeep is at, as its checkpoint has them: at one of these a round has died, if it did, and the next one may, too.
 
+    Those of rounds before stay among them until they are done: otherwise two such tables would keep their names from each other.
+
     keeps  whether it is kept there
 
     Nothing raises: without it tables have their upkeep in their order.
@@ -295,12 +297,13 @@ class _UnderWay:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def last(self, tables: Sequence[str]) -> list[str]:
-        """The tables, behind all others those at which the round before this one died."""
+        """The tables, behind all others those at which rounds before this one died, the one that was begun last as the last."""
         try:
             told = json.loads(self.checkpoint.read(_UNDER_WAY))
         except (OSError, ValueError):
             return list(tables)
-        return sorted(tables, key=lambda table: isinstance(told, list) and table in told)
+        self.tables = told if isinstance(told, list) else []
+        return sorted(tables, key=lambda table: self.tables.index(table) if table in self.tables else -1)
 
     @contextmanager
     def at(self, table: str) -> Iterator[None]:
@@ -309,7 +312,7 @@ class _UnderWay:
             yield
             return
         with self.lock:
-            self.tables.append(table)
+            self.tables = [*(one for one in self.tables if one != table), table]
             with suppress(OSError):
                 self.checkpoint.make_folder(_KNOWN)
                 self.checkpoint.put(_UNDER_WAY, json.dumps(self.tables).encode())

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from tests.ingest import queries
@@ -147,35 +148,107 @@ def parking(root: Path) -> Query:
     return Query(root, policies={"stuck_table": "park"})
 
 
+def log_of(root: Path, table: str) -> Path:
+    return root / "lake" / table / "_delta_log"
+
+
+def broken(root: Path, table: str) -> Path:
+    """The entry by which nobody can open a table any more."""
+    log = log_of(root, table)
+    entry = log / f"{len(list(log.glob('*.json'))):020d}.json"
+    entry.write_text(json.dumps({"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}) + "\n")
+    return entry
+
+
+def broken_amid(of: Query, table: str) -> Path:
+    """The same amid a batch, which is the first that waits for the table."""
+    made: list[Path] = []
+
+    def breaks(point: str, _: int) -> None:
+        if point == failpoints.AFTER_MANIFEST:
+            made.append(broken(of.root, table))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(failpoints, "reach", breaks)
+        batch(of)
+    return made[0]
+
+
+def put_right_by_copy(root: Path, table: str) -> None:
+    shutil.rmtree(log_of(root, table))
+    shutil.copytree(root / f"copy-{table}", log_of(root, table))
+
+
+def with_copies(root: Path, batches: int) -> Query:
+    """So many batches, with a copy of both tables' logs behind the first."""
+    run = goes_on(parking(root))
+    for number in range(batches):
+        for table in (GOLF, QUEST) if number == 1 else ():
+            shutil.copytree(log_of(root, table), root / f"copy-{table}")
+        batch(run)
+    return run
+
+
+def decided(root: Path, table: str) -> int:
+    """The first of the batches that the table is let go without."""
+    return resolve(settings(root), table, "skip").batch_id
+
+
+def test_two_parked_tables_that_lack_the_same_batch_are_both_named(tmp_path: Path) -> None:
+    """By a note that is of the other one alone, what waits would be skipped, and what it lacks hidden."""
+    with_copies(tmp_path, 4)
+    for table in (GOLF, QUEST):
+        broken(tmp_path, table)
+    batch(goes_on(parking(tmp_path)))
+    for table in (GOLF, QUEST):
+        put_right_by_copy(tmp_path, table)
+    notes = []
+    for _ in range(2):
+        again = goes_on(parking(tmp_path))
+        notes += [stuck for stuck in StuckCommits(again.here).read() if stuck.batch_id == 3]
+    assert notes[0].tables == tuple(sorted((GOLF, QUEST)))
+    # Said at each start it does not grow.
+    assert (notes[1].tables, notes[1].message) == (notes[0].tables, notes[0].message)
+    assert [decided(tmp_path, table) for table in (GOLF, QUEST)] == [3, 3]
+    last = goes_on(parking(tmp_path))
+    assert (last.log.so_far.parked, last.rows(GOLF), last.rows(QUEST)) == ({}, 3, 3)
+
+
+@pytest.mark.parametrize("comes_in", [True, False])
+def test_a_note_of_one_that_was_put_back_stays_whatever_becomes_of_its_batch_in_another(
+    tmp_path: Path, comes_in: bool
+) -> None:
+    run = with_copies(tmp_path, 3)
+    before = set((tmp_path / "lake" / QUEST).glob("*.parquet"))
+    unreadable = broken_amid(run, QUEST)
+    (waits,) = set((tmp_path / "lake" / QUEST).glob("*.parquet")) - before
+    broken_amid(run, GOLF)
+    parked = run.log.so_far.parked
+    unreadable.unlink()
+    if not comes_in:
+        waits.unlink()
+    put_right_by_copy(tmp_path, GOLF)
+    again = goes_on(parking(tmp_path))
+    left = {} if comes_in else {QUEST: parked[QUEST]}
+    assert again.log.so_far.parked == {GOLF: parked[GOLF], **left}
+    assert decided(tmp_path, GOLF) == parked[QUEST][0] < parked[GOLF][0]
+    last = goes_on(parking(tmp_path))
+    assert (last.log.so_far.parked, last.rows(GOLF)) == (left, 2)
+
+
 @pytest.mark.parametrize("amid", [False, True], ids=["at a start", "amid a batch"])
 def test_a_parked_table_that_is_put_right_by_an_older_copy_is_named_before_it_gets_what_waits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, amid: bool
+    tmp_path: Path, amid: bool
 ) -> None:
     """What waits would hide what it lacks, which nobody would ever ask for."""
-    run = goes_on(parking(tmp_path))
-    log = tmp_path / "lake" / GOLF / "_delta_log"
-    for number in range(4):
-        if number == 1:
-            shutil.copytree(log, tmp_path / "copy")
-        batch(run)
+    run = with_copies(tmp_path, 4)
     lacks = 4 if amid else 3
-
-    def breaks(point: str = failpoints.AFTER_MANIFEST, _: int = 0) -> None:
-        if point == failpoints.AFTER_MANIFEST:
-            entry = log / f"{len(list(log.glob('*.json'))):020d}.json"
-            entry.write_text(
-                json.dumps({"protocol": {"minReaderVersion": 99, "minWriterVersion": 99}}) + "\n"
-            )
-
-    with monkeypatch.context() as patch:
-        if amid:
-            patch.setattr(failpoints, "reach", breaks)
-            batch(run)
-        else:
-            breaks()
-            batch(goes_on(parking(tmp_path)))
-    shutil.rmtree(log)
-    shutil.copytree(tmp_path / "copy", log)
+    if amid:
+        broken_amid(run, GOLF)
+    else:
+        broken(tmp_path, GOLF)
+        batch(goes_on(parking(tmp_path)))
+    put_right_by_copy(tmp_path, GOLF)
     for _ in range(2):
         again = goes_on(parking(tmp_path))
         assert again.log.so_far.parked.keys() == {GOLF} and again.rows(GOLF) == 1
@@ -188,6 +261,29 @@ def test_a_parked_table_that_is_put_right_by_an_older_copy_is_named_before_it_ge
     last = goes_on(parking(tmp_path))
     batch(last)
     assert (last.log.so_far.parked, last.rows(GOLF)) == ({}, 1 + len(waits) + 1)
+
+
+@pytest.mark.parametrize("choice", ["skip", "skip_lost"])
+def test_what_waits_being_decided_says_nothing_of_what_a_table_lacks_from_before(
+    tmp_path: Path, choice: Literal["skip", "skip_lost"]
+) -> None:
+    """As by whoever gives up the batch whose file is gone, before a start has seen the table that he put right."""
+    run = with_copies(tmp_path, 4)
+    before = set((tmp_path / "lake" / GOLF).glob("*.parquet"))
+    broken_amid(run, GOLF)
+    for file in set((tmp_path / "lake" / GOLF).glob("*.parquet")) - before:
+        file.unlink()
+    batch(run)
+    waits = run.log.so_far.parked[GOLF]
+    put_right_by_copy(tmp_path, GOLF)
+    assert resolve(settings(tmp_path), GOLF, choice).batch_id == waits[0]
+    again = goes_on(parking(tmp_path))
+    assert (again.log.so_far.parked, again.rows(GOLF)) == ({GOLF: waits}, 1)
+    assert decided(tmp_path, GOLF) == 4
+    last = goes_on(parking(tmp_path))
+    assert (last.log.so_far.parked, last.rows(GOLF)) == ({}, 1 if choice == "skip" else 2)
+    batch(last)
+    batch(goes_on(parking(tmp_path)))
 
 
 @pytest.fixture

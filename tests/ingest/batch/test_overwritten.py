@@ -13,6 +13,7 @@ import pytest
 from deltalake import DeltaTable
 from tests.ingest.queries import GOLF, Query, batches, one
 
+from distributary.errors import PolicyStopped
 from distributary.ingest import failpoints
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.log_paths import entry_path
@@ -150,6 +151,28 @@ def test_of_an_entry_that_was_replaced_no_checkpoint_of_the_log_stays(
     again.resume()
     assert again.done == []
     assert rows(tmp_path, GOLF) == 4
+
+
+def test_of_an_entry_that_was_replaced_no_checkpoint_stays_that_a_process_made_which_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query, place = batches(tmp_path, 1), files_at(tmp_path / "lake" / GOLF)
+
+    def dies(point: str, _: int) -> None:
+        if point == failpoints.BEFORE_LEDGER:
+            query.native.settle()
+            replace_newest_with_a_row(tmp_path, GOLF)
+            raise PolicyStopped("the process dies")
+
+    with monkeypatch.context() as patch, pytest.raises(PolicyStopped):
+        patch.setattr(Committed, "interval", 1)
+        patch.setattr(failpoints, "reach", dies)
+        query.batch(1, one(1))
+    assert last_checkpoint(place).version == 2
+    Query(tmp_path).resume(one(1))
+    assert last_checkpoint(place).version == -1
+    # That of the other writer, and two of ours.
+    assert (rows(tmp_path, GOLF), others(tmp_path, GOLF)) == (3, 1)
 
 
 def assert_goes_on(root: Path, query: Query, table: str) -> None:

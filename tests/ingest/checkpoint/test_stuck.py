@@ -21,6 +21,15 @@ def test_a_stuck_batch_is_kept_with_its_newest_message_until_it_is_complete(tmp_
     assert stuck.read() == []
 
 
+def test_what_is_noted_of_further_tables_adds_up(tmp_path: Path) -> None:
+    stuck = StuckCommits(checkpoint(tmp_path))
+    for _ in range(2):
+        for table in ("b", "a"):
+            stuck.add(12, CommitImpossible(f"table {table} is gone", (table,)))
+    (found,) = stuck.read()
+    assert (found.tables, found.message) == (("a", "b"), "table b is gone\ntable a is gone")
+
+
 def test_what_an_earlier_version_wrote_names_no_tables(tmp_path: Path) -> None:
     here = checkpoint(tmp_path)
     earlier = {

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -147,9 +148,10 @@ def test_of_a_changed_table_what_its_log_is_read_from_is_synced(tmp_path: Path) 
     assert names == {f"{0:020d}.json", f"{1:020d}.json", "_last_checkpoint"}
 
 
+@pytest.mark.parametrize("theirs", ["OPTIMIZE", "SET TBLPROPERTIES"])
 @pytest.mark.parametrize("clustered", [False, True])
 def test_columns_whose_entry_another_writers_took_the_place_of_are_given_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clustered: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, clustered: bool, theirs: str
 ) -> None:
     """As Spark's own store does it in a folder: a batch that was decided by them would never come into the table."""
     table = files_at(tmp_path / "t")
@@ -159,7 +161,12 @@ def test_columns_whose_entry_another_writers_took_the_place_of_are_given_again(
     def replaced(place: Files, version: int) -> list[dict[str, Any]]:
         if not raced and version == 1:
             raced.append(version)
-            place.put(entry_path(1), b'{"commitInfo":{"operation":"OPTIMIZE","timestamp":1}}\n')
+            told = [action for action in entry(place, 0) if "metaData" in action]
+            lines = [
+                {"commitInfo": {"operation": theirs, "timestamp": 1}},
+                *(told if theirs == "SET TBLPROPERTIES" else []),
+            ]
+            place.put(entry_path(1), "\n".join(map(json.dumps, lines)).encode())
         return entry(place, version)
 
     monkeypatch.setattr(properties, "entry", replaced)

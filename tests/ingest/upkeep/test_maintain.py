@@ -389,21 +389,23 @@ def test_a_fault_that_nobody_has_foreseen_is_told_and_keeps_no_other_table_from_
 def test_a_table_at_which_upkeep_died_comes_last_the_next_time(
     table: Upserted, pipeline: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where memory does not do for it: all behind it would be without upkeep for ever."""
-    kept, begun = Checkpoint.at(str(pipeline.checkpoint)).files, list[str]()
+    """As where memory does not do for it: all behind it would be without upkeep for ever, or behind the second of two."""
+    kept, told = Checkpoint.at(str(pipeline.checkpoint)).files, list[list[str]]()
 
     def noted(place: Files, *, dry_run: bool) -> Compaction:
-        begun.extend(json.loads(kept.read("upkeep/under-way")))
+        told.append(json.loads(kept.read("upkeep/under-way")))
         return compact(place, dry_run=dry_run)
 
     monkeypatch.setattr(worn, "compact", noted)
     monkeypatch.setattr(module, "_THREADS_IN_STORES", 1)
-    order = ["players", memory_folder("players"), "ledger_batches"]
-    assert ([one.table for one in maintain(pipeline).tables], begun) == (order, order)
+    players, memory, ledger = order = ["players", memory_folder("players"), "ledger_batches"]
+    assert ([one.table for one in maintain(pipeline).tables], told) == (order, [[one] for one in order])
+    alone, both = [[memory], [ledger], []], [[memory, players, ledger], [players, memory], [players]]
+    for died, since in ([players], [[players, *one] for one in alone]), ([memory, players], both):
+        assert kept.info("upkeep/under-way") is None
+        kept.put("upkeep/under-way", json.dumps(died).encode())
+        assert ([one.table for one in maintain(pipeline).tables], told[-3:]) == (order, since)
     assert kept.info("upkeep/under-way") is None
-    begun.clear()
-    kept.put("upkeep/under-way", b'["players"]')
-    assert ([one.table for one in maintain(pipeline).tables], begun) == (order, [*order[1:], order[0]])
 
 
 def test_who_asks_it_to_end_is_heard(
