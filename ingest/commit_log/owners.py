@@ -36,7 +36,7 @@ class Whose:
 
     name    what it is called
     names   that, and what it was called before, but for names that others have by now
-    mine    the generations of its checkpoints, as far as its tables tell
+    mine    the generations of its checkpoints, as far as its tables tell; with those of its replays where records in quarantine are asked about
     others  those of others
     """
 
@@ -49,6 +49,11 @@ class Whose:
     def of(cls, name: str) -> Whose:
         """One of which nothing is known but its name."""
         return cls(name, frozenset({name}))
+
+    def has(self, pipeline: str | None, generation: str | None) -> bool:
+        """Whether what tells this name and generation is its own; by a name of before nothing is, as another may have that by now and no table yet."""
+        named = pipeline is None or pipeline == self.name
+        return generation in self.mine or (named and generation not in self.others)
 
 
 @dataclass(frozen=True, slots=True)

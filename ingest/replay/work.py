@@ -42,7 +42,7 @@ from distributary.ingest.replay.to_do import to_do
 from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import Transaction, app_of_replays
-from distributary.ingest.upkeep.replayed import forget, sweep_records
+from distributary.ingest.upkeep.replayed import forget, sweep_records, with_replays
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Work:
     def whose(self) -> Whose:
         """By what quarantine and records tell the pipeline's own, whatever it was called before."""
         run = self.pipeline.run
-        return run.owners.records.of_pipeline(run.pipeline, run.generation.id)[1]
+        return with_replays(run.root, run.owners.records.of_pipeline(run.pipeline, run.generation.id)[1])
 
     @cached_property
     def last(self) -> Manifest | None:
