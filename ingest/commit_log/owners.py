@@ -198,19 +198,25 @@ class Owners:
 
     def mine(self) -> list[str]:
         """The tables that are this pipeline's by their records, as far as those can be read."""
-        return [table for table, numbers in self.records.tables().items() if self._has(table, numbers)]
+        return list(self._own())
 
-    def _has(self, table: str, numbers: Sequence[int]) -> bool:
+    def _own(self) -> dict[str, Owner]:
+        """The same, with what their records say."""
+        tables = self.records.tables()
+        with ThreadPoolExecutor(max(1, min(self.records.threads, len(tables)))) as pool:
+            found = zip(tables, pool.map(self._told, tables, tables.values()), strict=True)
+        return {table: owner for table, owner in found if owner is not None and self._is_me(owner)}
+
+    def _told(self, table: str, numbers: Sequence[int]) -> Owner | None:
         try:
-            owner = self.records.newest(table, numbers)[1]
+            return self.records.newest(table, numbers)[1]
         except CheckpointMismatch:
-            return False
-        return owner is not None and self._is_me(owner)
+            return None
 
-    def adopt(self, tables: Collection[str], *, renamed: bool = False) -> None:
+    def adopt(self, tables: Collection[str]) -> None:
         """Have those of the tables of one's own log that were made before there were records. Raises TablesOfAnotherRun for a copy of the log.
 
-        Where the pipeline was `renamed` all of its tables tell its name from here on, also such as get no rows any more: by that they are found.
+        All of its tables tell the pipeline's name from here on, also such as get no rows any more: by that they are found, whatever it was called meanwhile.
         """
         recorded = self.records.tables().keys()
         for table in sorted(recorded & set(tables)):
@@ -220,8 +226,8 @@ class Owners:
                 self.claim([table])
                 break
         self.claim(sorted(set(tables) - recorded))
-        if renamed:
-            self.claim(sorted(table for table, owner in self.records.all().items() if self._is_me(owner)))
+        own = self._own()
+        self.claim(sorted(table for table, owner in own.items() if owner.pipeline != self.me.pipeline))
 
     def take_over(self) -> None:
         """Have all tables of logs that were handed over to this one, and of those that are dead. Raises OSError as `heir` does."""
