@@ -101,8 +101,7 @@ class BatchRunner:
         if batch is not None:
             self._last = manifest_of(batch, run.checkpoint.log)
         if is_new and self._last is not None:
-            renamed = run.generation.pipeline != run.pipeline
-            run.owners.adopt(set(self._last.entities.values()), renamed=renamed)
+            run.owners.adopt(set(self._last.entities.values()))
         mended = self._mend() if is_new else set()
         reached = self._reached(batch) if is_new else None
         # Not before the ledger was read, which tells that this is no old copy of the log.

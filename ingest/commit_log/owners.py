@@ -36,7 +36,7 @@ class Whose:
 
     name    what it is called
     names   that, and what it was called before, but for names that others have by now
-    mine    the generations of its checkpoints, as far as its tables tell
+    mine    the generations of its checkpoints, as far as its tables tell; with those of its replays where records in quarantine are asked about
     others  those of others
     """
 
@@ -49,6 +49,11 @@ class Whose:
     def of(cls, name: str) -> Whose:
         """One of which nothing is known but its name."""
         return cls(name, frozenset({name}))
+
+    def has(self, pipeline: str | None, generation: str | None) -> bool:
+        """Whether what tells this name and generation is its own; by a name of before nothing is, as another may have that by now and no table yet."""
+        named = pipeline is None or pipeline == self.name
+        return generation in self.mine or (named and generation not in self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,19 +198,25 @@ class Owners:
 
     def mine(self) -> list[str]:
         """The tables that are this pipeline's by their records, as far as those can be read."""
-        return [table for table, numbers in self.records.tables().items() if self._has(table, numbers)]
+        return list(self._own())
 
-    def _has(self, table: str, numbers: Sequence[int]) -> bool:
+    def _own(self) -> dict[str, Owner]:
+        """The same, with what their records say."""
+        tables = self.records.tables()
+        with ThreadPoolExecutor(max(1, min(self.records.threads, len(tables)))) as pool:
+            found = zip(tables, pool.map(self._told, tables, tables.values()), strict=True)
+        return {table: owner for table, owner in found if owner is not None and self._is_me(owner)}
+
+    def _told(self, table: str, numbers: Sequence[int]) -> Owner | None:
         try:
-            owner = self.records.newest(table, numbers)[1]
+            return self.records.newest(table, numbers)[1]
         except CheckpointMismatch:
-            return False
-        return owner is not None and self._is_me(owner)
+            return None
 
-    def adopt(self, tables: Collection[str], *, renamed: bool = False) -> None:
+    def adopt(self, tables: Collection[str]) -> None:
         """Have those of the tables of one's own log that were made before there were records. Raises TablesOfAnotherRun for a copy of the log.
 
-        Where the pipeline was `renamed` all of its tables tell its name from here on, also such as get no rows any more: by that they are found.
+        All of its tables tell the pipeline's name from here on, also such as get no rows any more: by that they are found, whatever it was called meanwhile.
         """
         recorded = self.records.tables().keys()
         for table in sorted(recorded & set(tables)):
@@ -215,8 +226,8 @@ class Owners:
                 self.claim([table])
                 break
         self.claim(sorted(set(tables) - recorded))
-        if renamed:
-            self.claim(sorted(table for table, owner in self.records.all().items() if self._is_me(owner)))
+        own = self._own()
+        self.claim(sorted(table for table, owner in own.items() if owner.pipeline != self.me.pipeline))
 
     def take_over(self) -> None:
         """Have all tables of logs that were handed over to this one, and of those that are dead. Raises OSError as `heir` does."""

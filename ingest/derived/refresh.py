@@ -104,6 +104,8 @@ def derive(  # noqa: PLR0913 - which tables, how, and until when
     """
     root = open_files(settings.sink.root, settings.storage)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    # Of one that ends meanwhile the versions of before would be known, too.
+    _require_no_reset(checkpoint)
     last = ManifestStore(checkpoint).last()
     # Before the first batch there is nothing to make them of, and they wait.
     at = None if last is None else versions_at(settings)

@@ -46,6 +46,7 @@ from distributary.ingest.upkeep.compaction import fault, said
 from distributary.ingest.upkeep.leftovers import Bound
 from distributary.ingest.upkeep.made_of_others import derived_tables
 from distributary.ingest.upkeep.maintain import Clock, time_there
+from distributary.ingest.upkeep.replayed import with_replays
 from distributary.ingest.upkeep.undecided import undecided
 
 _DAY = 86_400_000
@@ -375,7 +376,7 @@ class _Work:
 
     def _of_quarantine(self, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)
-        which = Quarantined(self.condition, self.where.whose.names, keys)
+        which = Quarantined(self.condition, with_replays(self.where.root, self.where.whose), keys)
         found = self._told(
             QUARANTINE_TABLE, place, self._without(place, which.rows(self._keep(QUARANTINE_TABLE)))
         )

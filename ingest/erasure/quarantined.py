@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.file_anew import Mask
 from distributary.ingest.erasure.record import BATCH
 from distributary.ingest.erasure.rewriting import Rows
 from distributary.ingest.routing.as_said import holds
 from distributary.ingest.routing.conditions import ReadCondition
 
-COLUMNS = frozenset({"kafka_key", "value", "pipeline"})
+COLUMNS = frozenset({"kafka_key", "value", "pipeline", "generation"})
 
 TOLD = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_ts", *BATCH)
 
@@ -39,13 +40,13 @@ _OFTEN = 16
 class Quarantined:
     """What tells such records, and how many nobody can look into.
 
-    names   of the pipeline whose records alone are meant, the one that it has and those before
+    whose   the pipeline whose records alone are meant
     keys    keys of records that go, whatever they say
     unread  how many had bytes that are no JSON, of all that were looked at last
     """
 
     condition: ReadCondition
-    names: frozenset[str]
+    whose: Whose
     keys: frozenset[bytes] = frozenset()
     unread: int = 0
 
@@ -57,11 +58,13 @@ class Quarantined:
     def _of(self, rows: pa.RecordBatch) -> Mask:
         found = np.zeros(rows.num_rows, dtype=bool)
         keys, values = (rows.column(name).to_pylist() for name in ("kafka_key", "value"))
-        known = "pipeline" in rows.schema.names
-        whose = rows.column("pipeline").to_pylist() if known else [None] * rows.num_rows
-        for row, (key, value, pipeline) in enumerate(zip(keys, values, whose, strict=True)):
-            # Versions before did not say whose they are.
-            if pipeline is None or pipeline in self.names:
+        # Versions before did not say whose they are.
+        whose = [
+            rows.column(name).to_pylist() if name in rows.schema.names else [None] * rows.num_rows
+            for name in ("pipeline", "generation")
+        ]
+        for row, (key, value, *told) in enumerate(zip(keys, values, *whose, strict=True)):
+            if self.whose.has(*told):
                 found[row] = key in self.keys or self._says_so(value)
         return found
 

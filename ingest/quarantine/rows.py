@@ -92,9 +92,9 @@ def of_quarantine(
 
 
 def is_of(rows: pa.Table, whose: Whose) -> pa.ChunkedArray:
-    """Which rows are a pipeline's, whatever it was called when they came: of versions before that nobody says so of is taken for everybody's."""
+    """Which rows are a pipeline's, as `Whose.has` tells: of versions before that nobody says so of is taken for everybody's."""
     name, generation = rows["pipeline"], rows["generation"]
-    named = pc.or_(pc.is_null(name), pc.is_in(name, _texts(whose.names)))
+    named = pc.or_(pc.is_null(name), pc.fill_null(pc.equal(name, whose.name), False))
     theirs = pc.is_in(generation, _texts(whose.others))
     return pc.or_(pc.is_in(generation, _texts(whose.mine)), pc.and_not(named, theirs))
 

@@ -42,7 +42,7 @@ from distributary.ingest.replay.to_do import to_do
 from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import Transaction, app_of_replays
-from distributary.ingest.upkeep.replayed import forget, sweep_records
+from distributary.ingest.upkeep.replayed import forget, sweep_records, with_replays
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Work:
     def whose(self) -> Whose:
         """By what quarantine and records tell the pipeline's own, whatever it was called before."""
         run = self.pipeline.run
-        return run.owners.records.of_pipeline(run.pipeline, run.generation.id)[1]
+        return with_replays(run.root, run.owners.records.of_pipeline(run.pipeline, run.generation.id)[1])
 
     @cached_property
     def last(self) -> Manifest | None:
@@ -127,9 +127,7 @@ class Work:
         told = kept.manifest()
         fresh = told is None
         if told is None:
-            told = decided = (
-                self._of_bronze_or_nothing(kept, begun) if OF in begun else self._of_quarantine(kept, begun)
-            )
+            told = decided = self._decided_or_nothing(kept, begun)
             if OF in begun and decided["manifest"] is None and not any(decided["places"].values()):
                 # Of a portion that lacks nothing there is nothing to keep: most are so, each time that one looks.
                 run = self.pipeline.run
@@ -173,22 +171,23 @@ class Work:
         )
         committing.commit(from_json(manifest), leaving, fresh=fresh)
 
+    def _decided_or_nothing(self, kept: Kept, begun: Mapping[str, Any]) -> dict[str, Any]:
+        """What was decided. One that says no before anything is changed is not gone on with: what is asked for next may be another."""
+        try:
+            return self._of_bronze(kept, begun) if OF in begun else self._of_quarantine(kept, begun)
+        except DistributaryError:
+            # Whoever goes on with it meanwhile may have decided it.
+            if kept.manifest() is None and not ChangeLog(kept.checkpoint).read():
+                run = self.pipeline.run
+                forget(run.checkpoint.files, run.root, kept.id)
+            raise
+
     def _of_quarantine(self, kept: Kept, begun: Mapping[str, Any]) -> dict[str, Any]:
         decided = OfQuarantine(self.attempts, kept, self.last, self.spark, self.let, begun["files"]).decided()
         return {
             "became": decided.became.as_dict(),
             "manifest": None if decided.manifest is None else to_json(decided.manifest),
         }
-
-    def _of_bronze_or_nothing(self, kept: Kept, begun: Mapping[str, Any]) -> dict[str, Any]:
-        """What was decided. One that says no before anything is changed is not gone on with: what is asked for next may be another."""
-        try:
-            return self._of_bronze(kept, begun)
-        except DistributaryError:
-            if not ChangeLog(kept.checkpoint).read():
-                run = self.pipeline.run
-                forget(run.checkpoint.files, run.root, kept.id)
-            raise
 
     def _of_bronze(self, kept: Kept, begun: Mapping[str, Any]) -> dict[str, Any]:
         portion = Portion.from_dict(begun["portion"])

@@ -33,7 +33,7 @@ from distributary.ingest.upkeep import ledger_days
 from distributary.ingest.upkeep.compaction import ATTEMPTS, NO_HOOKS, fault, sync
 from distributary.ingest.upkeep.ledger_days import Bounds, Row, Span
 from distributary.ingest.upkeep.light_rows import LightRows
-from distributary.ingest.upkeep.replayed import begun_before, replays_before
+from distributary.ingest.upkeep.replayed import begun_before, replays_before, with_replays
 from distributary.ingest.upkeep.resolved import PLACE, keep_moved
 from distributary.ingest.upkeep.undecided import Undecided
 
@@ -111,11 +111,10 @@ def _generations(root: Files, whose: Whose) -> Mapping[str, LightRows]:
 def _is_of(whose: Whose) -> dataset.Expression:
     """Which rows are a pipeline's: a generation is all of one, whatever that was called when they came."""
     # Of none the type has to be said.
-    names, mine, others = (
-        pa.array(sorted(some), pa.string()) for some in (whose.names, whose.mine, whose.others)
-    )
+    mine, others = (pa.array(sorted(some), pa.string()) for some in (whose.mine, whose.others))
     generation = dataset.field("generation")
-    named = dataset.field("pipeline").isin(names) & ~generation.isin(others)
+    # By a name of before nothing is its own, as another may have that by now and no table yet.
+    named = (dataset.field("pipeline") == whose.name) & ~generation.isin(others)
     return generation.isin(mine) | named
 
 
@@ -197,7 +196,7 @@ class _Round:
     def refused_again(self, done: RecordUpkeep) -> RecordUpkeep:
         """With the rows of the quarantine that replays had put there, which no batch of the ledger tells of, and what told of such.
 
-        Raises OSError, and ValueError, KeyError or TypeError where what is told of replays cannot be read.
+        Raises OSError, and ValueError, KeyError, TypeError or PipelineError where what is told of replays cannot be read.
         """
         place, before = (
             self.root.below(QUARANTINE_TABLE),
@@ -208,7 +207,7 @@ class _Round:
         field, handle = dataset.field("generation"), opened(place)
         if "pipeline" not in handle.schema().to_arrow().names:
             return done
-        mine = field.isin(list(replays)) & dataset.field("pipeline").isin(sorted(self.mine.whose.names))
+        mine = field.isin(list(replays)) & _is_of(with_replays(self.root, self.mine.whose))
         places = [place, *(one for one in [self.root.below(RESOLVED_TABLE)] if has_log(one))]
         there = {
             one

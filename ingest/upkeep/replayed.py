@@ -10,12 +10,13 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import Any
 
 from pyroaring import BitMap64
 
+from distributary.errors import PipelineError
 from distributary.ingest.checkpoint.folder import BEGUN, going
 from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.storage.contract import Files
@@ -155,6 +156,21 @@ class Since:
 def since(root: Files, names: AbstractSet[str]) -> Since:
     """What all replays did of a pipeline that has, or had, these names. Raises OSError, and ValueError, KeyError or TypeError of a file that is none of these."""
     return _since(told for _, told in _told(root, names))
+
+
+def with_replays(root: Files, whose: Whose) -> Whose:
+    """A pipeline of which its replays are known as well, where it had other names: what those refused is in quarantine by the replay, and by the name of then.
+
+    Raises OSError, and PipelineError where what is told of replays cannot be read.
+    """
+    if whose.names == {whose.name}:
+        return whose
+    try:
+        every = [told for _, told in _told(root, whose.names)]
+        ids = {replay for told in every for replay in (told["replay"], *told.get(REPLAYS_TOLD, ()))}
+    except (ValueError, KeyError, TypeError) as error:
+        raise PipelineError(f"{root}/{OUTCOMES}: what is told of replays cannot be read: {error}") from error
+    return replace(whose, mine=whose.mine | ids)
 
 
 def tell_together(root: Files, whose: Whose, gone: datetime | None = None) -> int:

@@ -61,7 +61,7 @@ def test_a_pipeline_that_got_another_name_has_all_its_tables_by_that(files: File
     nobody = Whose("matches", frozenset({"matches"}), frozenset(), others | ids)
     assert records.of_pipeline("matches") == (none, nobody)
     assert records.of_pipeline("matches", GAMES.generation) == (["one", "two"], mine)
-    asking(files, renamed).adopt(["one"], renamed=True)
+    asking(files, renamed).adopt(["one"])
     assert records.pipelines() == {"one": "matches", "two": "matches", "theirs": "other"}
     assert records.of_pipeline("matches") == (["one", "two"], mine)
     # Another one has its name of before by now.
@@ -75,6 +75,18 @@ def test_a_pipeline_that_got_another_name_has_all_its_tables_by_that(files: File
         ["three"],
         Whose("games", frozenset({"games"}), new, others | ids),
     )
+
+
+def test_a_pipeline_that_gets_its_first_name_back_has_all_its_tables_by_that(files: Files) -> None:
+    asking(files, GAMES).claim(["one"])
+    renamed = asking(files, Owner("matches", GAMES.log, GAMES.generation))
+    renamed.adopt(["one"])
+    renamed.claim(["two"])
+    # Nobody else's record keeps it from that.
+    files.put(".distributary/owners/0000000000/theirs.json", b'{"edited": 1}')
+    asking(files, GAMES).adopt(["one"])
+    owners = Records(files)
+    assert {owners.of("one"), owners.of("two")} == {GAMES}
 
 
 def test_a_table_is_asked_about_once_a_run(tmp_path: Path) -> None:

@@ -15,10 +15,15 @@ from tests.ingest.pipelines import settings
 from tests.ingest.queries import GOLF, QUEST
 from tests.ingest.test_table_versions import garbled_end
 
+from distributary.errors import PipelineError
+from distributary.ingest.checkpoint.folder import BEGUN, DONE, RESETS
 from distributary.ingest.derivation.given import Derived
+from distributary.ingest.derived import refresh
 from distributary.ingest.derived.refresh import derive
 from distributary.ingest.derived.there import entities_of
-from distributary.ingest.storage.opening import files_at
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.opening import files_at, open_files
+from distributary.ingest.table_versions import Versions, versions_at
 
 
 @pytest.mark.spark
@@ -40,6 +45,27 @@ def test_a_table_that_nobody_can_open_keeps_those_that_are_made_of_others_from_n
     assert f"nobody can open table {GOLF} (" in failed.why
     put_right()
     assert [one.how for one in derive(chosen, spark)] == ["made", "current"]
+
+
+@pytest.mark.spark
+def test_amid_a_reset_that_ends_while_versions_are_looked_for_nothing_is_derived(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch(goes_on(query(tmp_path)))
+    chosen = settings(tmp_path)
+    files = open_files(chosen.checkpoint, chosen.storage)
+    files.put(f"{RESETS}/one/{BEGUN}", b"{}")
+
+    def meanwhile(chosen: Settings) -> Versions:
+        found = versions_at(chosen)
+        files.put(f"{RESETS}/one/{DONE}", b"{}")
+        return found
+
+    monkeypatch.setattr(refresh, "versions_at", meanwhile)
+    with pytest.raises(PipelineError, match="a reset was begun and is not done"):
+        derive(chosen, spark)
+    files.put(f"{RESETS}/one/{DONE}", b"{}")
+    assert derive(chosen, spark) == []
 
 
 def test_a_table_that_delta_rs_cannot_open_keeps_the_entities_of_no_others(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import NO_TIME, Gone
 from distributary.ingest.routing.conditions import ReadCondition
@@ -22,7 +23,7 @@ SAYS = {"who": {"name": "ann"}, "n": 1}
 def met(
     *records: tuple[bytes | None, bytes | None, str | None], keys: tuple[bytes, ...] = ()
 ) -> tuple[list[bool], int]:
-    which = Quarantined(ANN, frozenset({"games"}), frozenset(keys))
+    which = Quarantined(ANN, Whose.of("games"), frozenset(keys))
     key, value, pipeline = zip(*records, strict=True)
     arrays = [pa.array(key, pa.binary()), pa.array(value, pa.binary()), pa.array(pipeline, pa.string())]
     rows = pa.RecordBatch.from_arrays(arrays, names=["kafka_key", "value", "pipeline"])
@@ -105,7 +106,23 @@ def test_what_else_a_record_says_does_not_matter(more: Any) -> None:
 
 def test_a_table_of_before_records_said_whose_they_are() -> None:
     rows = pa.RecordBatch.from_pydict({"kafka_key": [b"a"], "value": [json.dumps(SAYS).encode()]})
-    assert Quarantined(ANN, frozenset({"games"})).rows().met(rows).tolist() == [True]
+    assert Quarantined(ANN, Whose.of("games")).rows().met(rows).tolist() == [True]
+
+
+def test_records_of_whoever_has_a_name_of_before_stay() -> None:
+    whose = Whose("matches", frozenset({"matches", "games"}), frozenset({"mine"}), frozenset({"theirs"}))
+    told = {
+        ("games", "mine"): True,
+        ("games", "new"): False,
+        ("matches", "new"): True,
+        ("matches", "theirs"): False,
+        (None, "new"): True,
+    }
+    pipelines, generations = zip(*told, strict=True)
+    columns = {"pipeline": pipelines, "generation": generations, "kafka_key": [b"a"] * 5, "value": [None] * 5}
+    rows = pa.RecordBatch.from_pydict({name: list(values) for name, values in columns.items()})
+    found = Quarantined(ANN, whose, frozenset({b"a"})).rows().met(rows)
+    assert found.tolist() == list(told.values())
 
 
 def test_a_key_is_enough() -> None:

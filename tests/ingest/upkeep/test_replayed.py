@@ -13,13 +13,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distributary.errors import PipelineError
 from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.replay.outcomes import Outcome, tell
 from distributary.ingest.replay.places import Places
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles
-from distributary.ingest.upkeep.replayed import OUTCOMES, begun_before, replays_before, since, tell_together
+from distributary.ingest.upkeep.replayed import (
+    OUTCOMES,
+    begun_before,
+    replays_before,
+    since,
+    tell_together,
+    with_replays,
+)
 from distributary.ingest.upkeep.resolved import MOVED, TO_TABLE, keep_moved, let_go
 
 GAMES = Whose.of("games")
@@ -133,3 +141,21 @@ def test_when_those_were_that_refused_records_stays_known_until_these_are_gone(t
         told(root, number, {number: "added"})
     tell_together(root, GAMES, gone=late)
     assert replays_before(root, late) == {}
+
+
+def test_a_pipeline_that_got_another_name_has_its_replays_of_before(tmp_path: Path) -> None:
+    root = files_at(tmp_path)
+    told(root, 1, {1: "refused"})
+    told(root, 2, {2: "refused"}, "others")
+    whose = Whose("matches", frozenset({"matches", "games"}), frozenset({"mine"}))
+    assert with_replays(root, whose).mine == {"mine", f"{1:032x}"}
+    assert with_replays(root, GAMES) == GAMES
+    for number in range(3, 12):
+        told(root, number, {number: "added"})
+    assert tell_together(root, whose)
+    known = with_replays(root, whose).mine
+    assert {"mine", f"{1:032x}"} <= known
+    assert f"{2:032x}" not in known
+    root.put(f"{OUTCOMES}/{12:032x}.json", b"{")
+    with pytest.raises(PipelineError, match="replays cannot be read"):
+        with_replays(root, whose)
