@@ -60,7 +60,7 @@ def test_large_parts_are_as_many_tasks_as_it_takes_to_send_each(
     monkeypatch.setattr(parts_module, "_TASK_BYTES", bound)
     parts = [(number, "x" * 60_000) for number in range(20)]
     frame = by_parts(spark, parts, _told, "number bigint").select("number", sql.spark_partition_id())
-    tasks = dict(frame.collect())
+    tasks = {row[0]: row[1] for row in frame.collect()}
     assert sorted(tasks) == [*range(20)]
     assert max(Counter(tasks.values()).values()) <= most_of_a_task
     assert not left()
