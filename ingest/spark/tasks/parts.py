@@ -22,6 +22,9 @@ Run: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 # Half of what Spark would put into a file, beside what else a function takes along.
 _WITH_THE_FUNCTION_BYTES = 2**19
 
+# A task takes its rows along, and beyond 128 MiB (`spark.rpc.message.maxSize`) it is none; up to twice this comes together in one.
+_TASK_BYTES = 8 * 2**20
+
 _ROWS = StructType([StructField("part", BinaryType(), nullable=False)])
 
 
@@ -32,7 +35,9 @@ def by_parts(
     schema: StructType | str,
     mark: Callable[[Run], None] = lambda _: None,
 ) -> DataFrame:
-    """What `work` makes of each of these parts, which are done side by side: few are a task each, many as many tasks as there are slots.
+    """What `work` makes of each of these parts, which are done side by side.
+
+    Few are a task each, many as many tasks as there are slots, and large ones as many as it takes for Spark to send each of them.
 
     work  is small itself: what it refers to goes along with each task
     mark  is shown what Spark is given, before it is
@@ -41,9 +46,19 @@ def by_parts(
     if sum(map(len, pickled)) <= _WITH_THE_FUNCTION_BYTES:
         tasks, run = spark.range(0, len(pickled), 1, max(len(pickled), 1)), _numbered(pickled, work)
     else:
-        tasks, run = spark.createDataFrame([(part,) for part in pickled], _ROWS), _in_rows(work)
+        tasks, run = _sent(spark, pickled), _in_rows(work)
     mark(run)
     return tasks.mapInArrow(run, schema)
+
+
+def _sent(spark: SparkSession, pickled: Sequence[bytes]) -> DataFrame:
+    rows, context = [(part,) for part in pickled], spark.sparkContext
+    a_task = _TASK_BYTES // max(map(len, pickled)) or 1
+    tasks = -(-len(rows) // a_task)
+    if tasks <= context.defaultParallelism:
+        return spark.createDataFrame(rows, _ROWS)
+    # Spark makes no more tasks of a list than there are slots, however few these are when it begins.
+    return spark.createDataFrame(context.parallelize(rows, tasks), _ROWS)
 
 
 def _numbered(pickled: Sequence[bytes], work: Callable[[P], Iterator[pa.RecordBatch]]) -> Run:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from distributary.ingest.erasure.bodies import Rows
+from distributary.ingest.routing.as_said import met_as_it_was
 from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.routing.tree import Call, Field, Literal
 
@@ -81,6 +82,18 @@ def test_a_row_of_which_a_change_keeps_how_it_was_is_meant_by_that_too(was: pa.A
     assert which.unread == (was[3].as_py() == '{"who": "x"}')
     both = ReadCondition(Call("and", (SEVEN.tree, Call("=", (Field(("n",)), Literal(2))))))
     assert Rows(both).met(rows).tolist() == [False] * 4
+
+
+@pytest.mark.parametrize("name", ["straße", "οδος", "\u00b5m", "STRASSE"])
+def test_a_row_as_it_was_is_found_by_names_that_are_folded_in_several_ways(name: str) -> None:
+    """Such as a sharp s: the field was there by a name by which the condition did not look for it, and the row stayed."""
+    condition = ReadCondition(Call("=", (Field((name,)), Literal("x"))))
+    for said in (name, name.lower()):
+        was = [json.dumps({said: "x"}), json.dumps({said: "y"}), "{}"]
+        rows = pa.RecordBatch.from_pydict({name: ["y", "x", None], "__before": was})
+        met, unknown = met_as_it_was(condition, rows)
+        assert met.tolist() == [True, False, False]
+        assert not unknown.any()
 
 
 def test_keys_are_meant_whatever_their_rows_say() -> None:

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
 
 from distributary.ingest.derived.lookups import Lookup
 from distributary.ingest.derived.told import Input
@@ -17,6 +19,7 @@ from distributary.ingest.kinesis.questions import Shard
 from distributary.ingest.landing import reading as landing
 from distributary.ingest.landing.numbers import Landed
 from distributary.ingest.origins.plans import marked, origins
+from distributary.ingest.spark.tasks import parts as parts_module
 from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.posix import PosixFiles
 
@@ -42,6 +45,24 @@ def test_each_part_is_done_once_and_nothing_of_it_stays_on_a_disk(
     parts = [(number, "x" * bytes_each) for number in range(15)]
     frame = by_parts(spark, parts, _told, "number bigint")
     assert sorted(row.number for row in frame.union(frame).collect()) == sorted([*range(15), *range(15)])
+    assert not left()
+
+
+@pytest.mark.parametrize(("bound", "most_of_a_task"), [(2**18, 4), (2**16, 1), (2**30, 10)])
+def test_large_parts_are_as_many_tasks_as_it_takes_to_send_each(
+    spark: SparkSession,
+    left: Callable[[], set[Path]],
+    monkeypatch: pytest.MonkeyPatch,
+    bound: int,
+    most_of_a_task: int,
+) -> None:
+    """A task has its parts with it, and beyond a size Spark sends none; of a list it made two here, whatever came together in them."""
+    monkeypatch.setattr(parts_module, "_TASK_BYTES", bound)
+    parts = [(number, "x" * 60_000) for number in range(20)]
+    frame = by_parts(spark, parts, _told, "number bigint").select("number", sql.spark_partition_id())
+    tasks = {row[0]: row[1] for row in frame.collect()}
+    assert sorted(tasks) == [*range(20)]
+    assert max(Counter(tasks.values()).values()) <= most_of_a_task
     assert not left()
 
 
