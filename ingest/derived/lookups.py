@@ -96,7 +96,7 @@ def _read(name: str, one: Static, storage: StorageOptions) -> Source:
 
 
 class _Known:
-    """Files as they were read: the tables of all entities look things up in the same ones, at each turn. Those that were asked for last, of so many bytes together."""
+    """Files as they were read: the tables of all entities look things up in the same ones, at each turn. Those that were asked for last, of so many bytes of memory together."""
 
     def __init__(self) -> None:
         self._lock, self._found = threading.Lock(), dict[_Key, Lookup]()
@@ -110,11 +110,13 @@ class _Known:
             return found
 
     def keep(self, key: _Key, found: Lookup) -> None:
-        """Know it from now on, in the place of what it was before."""
+        """Know it from now on, in the place of what it was before; not one that is too large beside no other."""
         with self._lock:
-            others = {one: had for one, had in self._found.items() if one[:3] != key[:3]}
-            self._found = {**others, key: found}
-            while sum(size for *_, size in self._found) > _MOST_BYTES:
+            self._found = {one: had for one, had in self._found.items() if one[:3] != key[:3]}
+            # Parquet may be many times larger in memory than as a file.
+            if found.table.nbytes <= _MOST_BYTES:
+                self._found[key] = found
+            while sum(had.table.nbytes for had in self._found.values()) > _MOST_BYTES:
                 del self._found[next(iter(self._found))]
 
 

@@ -24,24 +24,29 @@ from distributary.ingest.interruptible import Stopped
 # What Java says at each start, as Spark asks for this module, for MLlib alone, and neither of them can be told not to.
 _OF_EACH_START = "WARNING: Using incubator modules: jdk.incubator.vector"
 
-# Takes one line away, if it is among the first ones, and is nothing but `cat` from there on: what comes goes by as it comes, also when who
-# started it is dead. It is nobody's child, and Ctrl-C does not reach it.
+# Takes one line away, if it is among the first ones, and is `cat` from there on: what comes goes by as it comes, also when who started it is
+# dead. What cannot be written, as to a disk that is full, is lost, and what comes later is not: `cat` ends by it with 1, by the end of what comes
+# with 0, and where nobody listens any more by a signal. It is nobody's child, and Ctrl-C does not reach it.
 _SIFT = """
 exec 3<&0
 {
+    exec >&2
     left=8
     while [ $left -gt 0 ]; do
         left=$((left - 1))
         if ! IFS= read -r line; then
-            printf '%s' "$line" >&2
+            printf '%s' "$line"
             exit
         fi
         if [ "$line" = "$1" ]; then
             break
         fi
-        printf '%s\\n' "$line" >&2
+        printf '%s\\n' "$line"
     done
-    exec cat >&2
+    until cat; do
+        [ $? -eq 1 ] || exit
+        sleep 1
+    done
 } <&3 3<&- &
 """
 

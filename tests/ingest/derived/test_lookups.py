@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from tests.ingest.derived.test_refresh import Bench
@@ -57,6 +59,24 @@ def test_one_that_many_tables_look_things_up_in_is_read_once_until_it_changes(
     assert prices("10", 100) == ["10", "10", 1]
     assert prices("12", 50) == ["12", "12", 1]
     assert prices("13", 0) == ["13", "13", 2], "it may change within the same moment"
+
+
+def test_what_is_large_in_memory_is_not_held_there_however_small_its_file_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = lookups_module._Known()
+    monkeypatch.setattr(lookups_module, "_known", known)
+    monkeypatch.setattr(lookups_module, "_MOST_BYTES", 2**20)
+    for name, rows in {"a": 500, "large": 2_000, "b": 400, "c": 400}.items():
+        path = tmp_path / f"{name}.parquet"
+        pq.write_table(pa.table({"about": ["x" * 1_000] * rows}), path)
+        os.utime(path, times=(moment := time.time() - 100, moment))
+        found = lookups({name: Static.model_validate({"path": str(path)})}, StorageOptions())[name]
+        assert isinstance(found, Lookup)
+        assert found.table.num_rows == rows
+        if name == "large":
+            assert [one[1] for one in known._found] == ["a.parquet"]
+    assert [one[1] for one in known._found] == ["b.parquet", "c.parquet"]
 
 
 @pytest.mark.spark

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+import termios
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -134,15 +138,75 @@ def test_what_is_raised_on_purpose_is_told_though_the_jvm_died(process_jvm: subp
 )
 def test_of_what_a_process_says_one_of_its_first_lines_is_left_out(said: str, told: str) -> None:
     reading, writing = os.pipe()
-    ours = os.dup(2)
-    try:
-        os.dup2(writing, 2)
-        with sifted("noise") as standard_error:
-            process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=standard_error)
-    finally:
-        os.dup2(ours, 2)
-        os.close(ours)
-        os.close(writing)
+    with sifted_into(writing) as standard_error:
+        process = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=standard_error)
+    os.close(writing)
     process.communicate(said.encode())
     with open(reading, encoding="utf-8") as heard:
         assert heard.read() == told
+
+
+def test_what_is_said_after_something_could_not_be_written_is_told() -> None:
+    """A disk that was full for a moment silenced the JVM for the rest of its life."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with sifted_into(writing) as standard_error:
+        say(standard_error, b"noise\n")
+        full = filled(writing)
+        # Once the second is taken, the first could not be written.
+        say(standard_error, b"lost\n")
+        say(standard_error, b"as this may be\n")
+        while full:
+            full -= len(os.read(reading, full))
+        say(standard_error, b"last words\n")
+    os.close(writing)
+    with open(reading, encoding="utf-8") as heard:
+        assert heard.read().endswith("last words\n")
+
+
+def test_it_ends_where_nobody_listens_any_more() -> None:
+    reading, writing = os.pipe()
+    with sifted_into(writing) as standard_error:
+        os.close(writing)
+        say(standard_error, b"noise\n")
+        os.close(reading)
+        os.write(standard_error, b"to nobody\n")
+        with pytest.raises(BrokenPipeError):
+            until(lambda: not os.write(standard_error, b"to nobody\n"))
+
+
+@contextmanager
+def sifted_into(writing: int) -> Iterator[int]:
+    """A handle by which a process says there all but its first lines of noise."""
+    ours = os.dup(2)
+    with ExitStack() as held:
+        try:
+            os.dup2(writing, 2)
+            standard_error = held.enter_context(sifted("noise"))
+        finally:
+            os.dup2(ours, 2)
+            os.close(ours)
+        assert standard_error is not None
+        yield standard_error
+
+
+def say(standard_error: int, what: bytes) -> None:
+    """Say it, and wait until it was taken."""
+    os.write(standard_error, what)
+    until(lambda: not int.from_bytes(fcntl.ioctl(standard_error, termios.FIONREAD, bytes(4)), sys.byteorder))
+
+
+def until(met: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not met():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def filled(pipe: int) -> int:
+    """Fill a pipe, and how many bytes that took."""
+    size = 0
+    with suppress(BlockingIOError):
+        while True:
+            size += os.write(pipe, bytes(4_096))
+    return size
