@@ -52,17 +52,19 @@ class Archive:
     def move(self, folder: Files, files: Sequence[tuple[int, Info]], stop: threading.Event) -> int:
         """How many of these files, each with its number, were moved, with their paths; what fails is done another time.
 
-        So is what is left after some seconds, or once the run is to `stop`: records wait meanwhile.
+        So is what is left after some seconds, or once the run is to `stop`: records wait meanwhile. Of one path the newest number counts.
         """
         if not files:
             return 0
+        # Two at one path would copy and delete it side by side, and one of them what comes there behind the other.
+        single = {file.path: (number, file) for number, file in sorted(files, key=lambda one: one[0])}
         ends = monotonic() + _SECONDS
         try:
             self._say(max(number for number, _ in files))
         except OSError as error:
             _log.warning("nothing is archived for now: %s", error)
             return 0
-        return move(folder, self._files, files, lambda: not stop.is_set() and monotonic() < ends)
+        return move(folder, self._files, single.values(), lambda: not stop.is_set() and monotonic() < ends)
 
     def _say(self, number: int) -> None:
         """Have it said that files up to this number may be gone from where they landed."""

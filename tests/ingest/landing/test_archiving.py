@@ -122,3 +122,20 @@ def test_nobody_waits_for_many_files_to_be_moved(
     assert archive.move(folder, known, stop) == (2 if why == "time" else 1)
     monkeypatch.undo()
     assert archive.move(folder, known, threading.Event()) == (7 if why == "time" else 8)
+
+
+def test_a_file_that_is_given_twice_is_moved_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Side by side the second one would copy, or delete unread, what comes to the path behind the first."""
+    files, asked = PosixFiles(tmp_path), list[int]()
+    put(files, {"a": b"its content"})
+    known, copied = list(files.below("landing").walk()), archiving._copy
+
+    def copy(folder: Files, to: Files, number: int, file: Info) -> None:
+        asked.append(number)
+        copied(folder, to, number, file)
+
+    monkeypatch.setattr(archiving, "_copy", copy)
+    monkeypatch.setattr(archiving, "_deleted", lambda folder, file: True)
+    archive = Archive(files.below("archive"), "its id")
+    archive.move(files.below("landing"), [(4, known[0]), (7, known[0]), (4, known[0])], threading.Event())
+    assert asked == [7]
