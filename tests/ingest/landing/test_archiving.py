@@ -87,6 +87,17 @@ def test_what_a_run_that_died_took_aside_is_where_it_was_unless_another_file_is(
     assert os.listdir(tmp_path / "landing") == ["a"]
 
 
+@pytest.mark.parametrize("folder", [".upload.aside", ".aside", f".{32 * '0'}.aside", "x.distributary-0.aside"])
+def test_what_somebody_else_keeps_aside_is_left_alone(tmp_path: Path, folder: str) -> None:
+    """It may be half written, and its producer goes on with it."""
+    files = PosixFiles(tmp_path)
+    put(files, {f"{folder}/x": b"half writ"})
+    look = looking(files)
+    look.look(0)
+    look.look(0)
+    assert [one.path for one in files.below("landing").walk()] == [f"{folder}/x"]
+
+
 def test_of_a_link_the_link_goes_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     files = PosixFiles(tmp_path)
     files.put("elsewhere/a", b"its content")
