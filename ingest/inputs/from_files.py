@@ -125,6 +125,7 @@ class LandingFolder(OneTopic):
         # Before which this run has nothing to move any more of what it read itself.
         self._moved: int | None = None
         self._archive: Archive | None = None
+        self._reads_again: Callable[[], bool] = lambda: False
         # What the files of these numbers bring together, as it was told last of a batch.
         self._told: tuple[range, str] | None = None
 
@@ -228,8 +229,12 @@ class LandingFolder(OneTopic):
         return list(self._sample(last, end - begin))
 
     def batch_end(self, first: int, end: int) -> int:
-        """The number behind the files of the next batch, which begins with this one. Raises FilesGone."""
+        """The number behind the files of the next batch, which begins with this one.
+
+        Raises FilesGone, CheckpointMismatch where some were archived from this number on before this run began, OSError where the archive does not answer.
+        """
         self._was_given(first)
+        self._require_unread(first)
         if first > self._begun:
             # What a store has taken stays; in a folder the newest batch may have to be written again, from its files.
             self._begun, self._done = first, first if self._root.remote else self._begun
@@ -246,13 +251,21 @@ class LandingFolder(OneTopic):
         self._was_given(end)
         return end
 
-    def archives_to(self, place: Files) -> None:
+    def archives_to(self, place: Files, reads_again: Callable[[], bool] = lambda: False) -> None:
         """Have files moved there once they are old enough, and a batch behind theirs is finished, too: the newest one may be written again.
 
-        Raises CheckpointMismatch where some were moved that the register does not know, OSError where that place does not answer.
+        reads_again  whether what was read, and moved, before this pipeline's checkpoint began is read again
         """
-        self._archive = Archive(place, self._register.id)
-        self._archive.require_known(self._register.next_number, self._folder)
+        self._archive, self._reads_again = Archive(place, self._register.id), reads_again
+
+    def _require_unread(self, first: int) -> None:
+        """By the first batch alone, which holds the lease: beside a living run its log and its archive are of two moments."""
+        archive = self._archive
+        if archive is None or self._asked is not None:
+            return
+        # What reads all again goes on before what was moved, yet knows of all of it.
+        known = self._register.next_number if self._reads_again() else first
+        self._waits.answer(lambda: archive.require_unread(known, self._folder), [archive.files])
 
     def _move_old(self) -> None:
         if self._archive is None:
@@ -376,9 +389,10 @@ def open_landing(  # noqa: PLR0913 - one value each of what a folder is opened w
     *,
     pipeline: str | None = None,
     archives: bool = True,
+    reads_again: Callable[[], bool] = lambda: False,
     waits: Waits | None = None,
 ) -> Iterator[LandingFolder]:
-    """The folder that files land in, until the block ends. Raises what LandingFolder and `archives_to` do.
+    """The folder that files land in, until the block ends. Raises what LandingFolder does.
 
     Without `archives` nothing is moved: whoever tries something leaves files to those who read them in earnest.
     """
@@ -386,5 +400,5 @@ def open_landing(  # noqa: PLR0913 - one value each of what a folder is opened w
     skips_gone = source.on_data_loss == "record"
     found = LandingFolder(folder, root, chosen, skips_gone=skips_gone, pipeline=pipeline, waits=waits)
     if archives and chosen.archive_to is not None:
-        found.archives_to(open_files(chosen.archive_to, storage))
+        found.archives_to(open_files(chosen.archive_to, storage), reads_again)
     yield found

@@ -1,7 +1,7 @@
 """Files that were read moved to another place: copied there whole, and then deleted where they landed.
 
-`.distributary-archived/<register>.json` there says up to which number that has come, before anything of it is deleted. A register that knows
-fewer files was put back from an older copy: what it lacks landed, was read and was moved, and nobody would ever read it again.
+`.distributary-archived/<register>.json` there says up to which number that has come, before anything of it is deleted. Only what is finished is
+moved: a pipeline that goes on before that number was put back from an older copy, and nobody would ever read again what was moved since.
 """
 
 from __future__ import annotations
@@ -33,20 +33,24 @@ _SAID = ".distributary-archived"
 
 
 class Archive:
-    """Where the files of one register are moved to."""
+    """Where the files of one register are moved to.
+
+    files  of that place
+    """
 
     def __init__(self, files: Files, register: str) -> None:
         """`register` is the register's id. Nothing is asked yet."""
-        self._files, self._path, self._register = files, f"{_SAID}/{register}.json", register
+        self.files, self._path, self._register = files, f"{_SAID}/{register}.json", register
         self._moved: int | None = None
 
-    def require_known(self, next_number: int, folder: Files) -> None:
-        """Raises CheckpointMismatch where files of this number or later were moved: the register was put back from a copy that is older."""
-        if (moved := self._up_to()) >= next_number:
+    def require_unread(self, first: int, folder: Files) -> None:
+        """Raises CheckpointMismatch where files from this number on were moved, and reading goes on there: what says so was put back from an older copy."""
+        if (moved := self._up_to()) >= first:
             raise CheckpointMismatch(
-                f"files up to number {moved} were moved to {self._files}, and the register of {folder} knows none from number {next_number} on: "
-                f"it was put back from an older copy, and what was moved since would never be read again. Put the files of {self._files} back into "
-                f"{folder}, where those that were read before are known by their content; then delete {self._files}/{self._path}, and run again"
+                f"files up to number {moved} were moved to {self.files}, and this pipeline has read none from number {first} on: it was put back from "
+                f"an older copy, and what was moved since would never be read again. Put what {self.files} got since then back into {folder}, each "
+                "under the name that it had, with no ignore_older_than; all may come back where they are known by their content (identity: content). "
+                f"Then delete {self.files}/{self._path}, and run again"
             )
 
     def move(self, folder: Files, files: Sequence[tuple[int, Info]], stop: threading.Event) -> int:
@@ -64,21 +68,21 @@ class Archive:
         except OSError as error:
             _log.warning("nothing is archived for now: %s", error)
             return 0
-        return move(folder, self._files, single.values(), lambda: not stop.is_set() and monotonic() < ends)
+        return move(folder, self.files, single.values(), lambda: not stop.is_set() and monotonic() < ends)
 
     def _say(self, number: int) -> None:
         """Have it said that files up to this number may be gone from where they landed."""
         if self._moved is None or number > self._moved:
             moved = max(number, self._up_to())
             said = {"format": FORMAT, "register": self._register, "up_to": moved}
-            self._files.put(self._path, json.dumps(said).encode())
+            self.files.put(self._path, json.dumps(said).encode())
             self._moved = moved
 
     def _up_to(self) -> int:
         """The largest number that was moved; -1 where none was. Raises CheckpointMismatch, NewerFormat."""
-        where = f"{self._files}/{self._path}"
+        where = f"{self.files}/{self._path}"
         try:
-            said = json.loads(self._files.read(self._path))
+            said = json.loads(self.files.read(self._path))
             if said["format"] > FORMAT:
                 raise NewerFormat(
                     f"{where} has format {said['format']}, and this version of distributary reads up to {FORMAT}: a newer version wrote it. "
@@ -89,7 +93,7 @@ class Archive:
             return -1
         except (ValueError, TypeError, KeyError):
             raise CheckpointMismatch(
-                f"{where} was cut off or edited: it says no more which files were archived; delete it, and see that none of {self._files} is to be read again"
+                f"{where} was cut off or edited: it says no more which files were archived; delete it, and see that none of {self.files} is to be read again"
             ) from None
 
 

@@ -241,7 +241,7 @@ def behind(s3_store: Store) -> Iterator[tuple[Relay, Files]]:
         yield relay, open_files(Place.parse(s3_store.files().url), once)
 
 
-def opened_landing(folder: Files, root: Files, waits: Waits | None = None, **chosen: str) -> LandingFolder:
+def opened_landing(folder: Files, root: Files, waits: Waits | None = None, **chosen: Any) -> LandingFolder:
     source = FilesSource.model_validate({"path": "/landing", **chosen})
     return LandingFolder(folder, root, source, skips_gone=False, waits=waits)
 
@@ -308,19 +308,60 @@ def test_files_that_were_moved_since_a_copy_was_made_that_is_put_back_are_told(
             source.batch_end(number, number + 1)
 
     read(0, 3)
-    opened_landing(folder, root).archives_to(archive)
     shutil.copytree(root.url, copied)
     read(3, 6)
     shutil.rmtree(root.url)
     copied.rename(root.url)
     with pytest.raises(CheckpointMismatch, match=r"files up to number 3 were moved .* none from number 3 on"):
-        opened_landing(folder, root).archives_to(archive)
+        goes_on(folder, root, archive, 3)
     for info in list(archive.walk()):
         if not info.path.startswith("."):
             folder.put(info.path, archive.read(info.path))
     archive.clear(".distributary-archived")
-    source = opened_landing(folder, root)
-    source.archives_to(archive)
-    source.lag({"landing": {0: first_offset(3)}})
+    source = goes_on(folder, root, archive, 3)
     found = source.files_in(first_offset(3), source.ends()["landing"][0])
     assert sorted(one.path for one in found) == ["3.json", "4.json", "5.json"]
+
+
+def goes_on(
+    folder: Files, root: Files, archive: Files, first: int, *, reads_again: bool = False
+) -> LandingFolder:
+    """The folder once the first batch of a run was asked for, which begins with this file."""
+    source = opened_landing(folder, root)
+    source.archives_to(archive, lambda: reads_again)
+    source.lag({"landing": {0: first_offset(first)}})
+    source.batch_end(first, source.ends()["landing"][0] >> 32)
+    return source
+
+
+def test_files_that_were_registered_when_a_copy_was_made_and_moved_since_are_told(tmp_path: Path) -> None:
+    """A backlog is in the copy's register, and that alone would say nothing."""
+    folder, root, archive = (PosixFiles(tmp_path / name) for name in ("landing", "root", "archive"))
+    for number in range(4):
+        folder.put(f"{number}.json", b"%d" % number)
+    source = opened_landing(folder, root, max_files_a_batch=1)
+    source.archives_to(archive)
+    source.lag({"landing": {0: 0}})
+    for number in range(5):
+        source.batch_end(number, 4)
+    assert len([info for info in archive.walk() if not info.path.startswith(".")]) == 3
+    with pytest.raises(CheckpointMismatch, match=r"files up to number 2 were moved .* none from number 1 on"):
+        goes_on(folder, root, archive, 1)
+    goes_on(folder, root, archive, 3)
+    # Whoever reads all again is told of each that is not there, and not that there are such.
+    with pytest.raises(FilesGone):
+        goes_on(folder, root, archive, 0, reads_again=True)
+
+
+def test_whoever_only_asks_beside_a_run_that_moves_files_is_refused_nothing(tmp_path: Path) -> None:
+    folder, root, archive = (PosixFiles(tmp_path / name) for name in ("landing", "root", "archive"))
+    asking = opened_landing(folder, root)
+    folder.put("a.json", b"{}")
+    source = goes_on(folder, root, archive, 0)
+    folder.put("b.json", b"[]")
+    source.end_offsets()
+    source.batch_end(1, 2)
+    source.batch_end(2, 2)
+    assert archive.info("a.json") is not None
+    asking.archives_to(archive)
+    assert asking.end_offsets() == {"landing": {0: first_offset(2)}}
