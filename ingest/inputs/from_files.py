@@ -347,7 +347,11 @@ class LandingFolder(OneTopic):
         """Whether a file neither is one that could not be read before nor is being written to."""
         if file.path in self._looking.refused.paths:
             return False
-        info = self._folder.info(file.path) if self._chosen.settle else None
+        try:
+            info = self._folder.info(file.path) if self._chosen.settle else None
+        except PermissionError as error:
+            self._looking.refused.add(file.path, error)
+            return False
         return info is None or not self._looking.is_settling(info)
 
     def _changed(self, files: Sequence[Landed]) -> list[Landed]:

@@ -208,6 +208,26 @@ def test_a_registered_file_that_may_not_even_be_asked_about_keeps_no_other_from_
     assert batch(found, 3) == ["b"]
 
 
+def test_a_file_behind_one_that_is_being_written_to_and_may_not_be_asked_about_ends_no_run(
+    root: PosixFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_ago = time.time() - 3600
+    for path in ("a", "b"):
+        root.put(f"landing/{path}", path.encode())
+        os.utime(f"{root.url}/landing/{path}", (long_ago, long_ago - (path == "a")))
+    landing(root, settle="60 s")
+    root.put("landing/a", b"a line more")
+    found, asked = landing(root, settle="60 s", max_files_a_batch=1), PosixFiles.info
+
+    def info(self: PosixFiles, path: str) -> Any:
+        if path == "b":
+            raise PermissionError(13, "Permission denied", path)
+        return asked(self, path)
+
+    monkeypatch.setattr(PosixFiles, "info", info)
+    assert batch(found) == [], "neither can be read now"
+
+
 def test_the_columns_of_a_file_that_can_be_read_again_come_with_its_batch(
     root: PosixFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
