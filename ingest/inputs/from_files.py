@@ -17,6 +17,7 @@ from distributary.errors import PipelineError
 from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.inputs.one_topic import OneTopic
 from distributary.ingest.inputs.waits import Waits
+from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.landing.archiving import Archive
 from distributary.ingest.landing.looking import Looking
@@ -231,7 +232,7 @@ class LandingFolder(OneTopic):
     def batch_end(self, first: int, end: int) -> int:
         """The number behind the files of the next batch, which begins with this one.
 
-        Raises FilesGone, CheckpointMismatch where some were archived from this number on before this run began, OSError where the archive does not answer.
+        Raises FilesGone, Stopped, CheckpointMismatch where some were archived from this number on before this run began, OSError where the archive does not answer.
         """
         self._was_given(first)
         self._require_unread(first)
@@ -290,11 +291,14 @@ class LandingFolder(OneTopic):
     def _there(self, files: Sequence[Landed], end: int, doubtful: Sequence[Landed]) -> int:
         """Where a batch ends whose files are looked at once more: those that changed are registered anew, those that are being written to wait.
 
-        So do those that cannot be read, of the doubtful ones and of those that could not be before.
+        So do those that cannot be read, of the doubtful ones and of those that could not be before. Raises FilesGone, and Stopped where the run is to end.
         """
         changed = self._changed(files)
         if changed:
             self._looking.look(self._given, {file.number for file in changed})
+            if self._waits.stop.is_set():
+                # The look may have ended before it came to where they are now.
+                raise Stopped
             changed = [file for file in self._changed(changed) if file.number not in self._register.replaced]
         infos = {file.number: self._folder.info(file.path) for file in changed}
         gone = [file.path for file in changed if infos[file.number] is None]

@@ -20,6 +20,7 @@ from tests.ingest.storage.stores import Store
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.inputs.from_files import FilesGone, LandingFolder
 from distributary.ingest.inputs.waits import Waits
+from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.landing.numbers import first_offset
 from distributary.ingest.settings.source.landing import FilesSource
@@ -66,6 +67,21 @@ def test_one_that_went_with_all_its_copies_ends_the_run(root: PosixFiles) -> Non
     root.delete(["landing/a"])
     with pytest.raises(FilesGone, match=r"1 files of .* went away before they were read: a"):
         batch(found)
+
+
+def test_a_run_that_is_stopped_while_it_looks_where_files_went_does_not_say_that_they_are_gone(
+    root: PosixFiles,
+) -> None:
+    waits = Waits()
+    root.put("landing/a", b"its content")
+    found = opened_landing(root.below("landing"), root.below("lake"), waits)
+    found.lag({found.topic: {0: 0}})
+    root.rename("landing/a", "landing/b")
+    waits.stop.set()
+    with pytest.raises(Stopped):
+        found.batch_end(0, 1)
+    waits.stop.clear()
+    assert found.batch_end(0, 1) == 1
 
 
 def test_a_copy_that_was_not_read_is_not_archived(root: PosixFiles) -> None:
