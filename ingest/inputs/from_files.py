@@ -275,8 +275,10 @@ class LandingFolder(OneTopic):
         done = [
             one for one in self._looking.old if one[0] < self._done and one[0] not in self._register.replaced
         ]
-        self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
-        self._archive.move(self._folder, [*done, *self._just_read()], self._waits.stop)
+        later = [one for one in self._looking.old if one[0] >= self._done]
+        left = self._archive.move(self._folder, [*done, *self._just_read()], self._waits.stop)
+        # A run to an end may look but once. What are too many to be held is found by the look of another run.
+        self._looking.old = [*left, *later][:_LOOKED_THROUGH]
 
     def _just_read(self) -> Iterator[tuple[int, Info]]:
         """Those that this run has read and no look has found since, where they are old enough and a batch has them for good."""

@@ -53,22 +53,32 @@ class Archive:
                 f"Then delete {self.files}/{self._path}, and run again"
             )
 
-    def move(self, folder: Files, files: Sequence[tuple[int, Info]], stop: threading.Event) -> int:
-        """How many of these files, each with its number, were moved, with their paths; what fails is done another time.
+    def move(
+        self, folder: Files, files: Sequence[tuple[int, Info]], stop: threading.Event
+    ) -> list[tuple[int, Info]]:
+        """Move these files, each with its number, with their paths; what fails is done another time. Of one path the newest number counts.
 
-        So is what is left after some seconds, or once the run is to `stop`: records wait meanwhile. Of one path the newest number counts.
+        Answers those that this did not come to: what is left after some seconds, or once the run is to `stop`, as records wait meanwhile.
         """
         if not files:
-            return 0
+            return []
         # Two at one path would copy and delete it side by side, and one of them what comes there behind the other.
         single = {file.path: (number, file) for number, file in sorted(files, key=lambda one: one[0])}
-        ends = monotonic() + _SECONDS
+        ends, left = monotonic() + _SECONDS, list[tuple[int, Info]]()
         try:
             self._say(max(number for number, _ in files))
         except OSError as error:
             _log.warning("nothing is archived for now: %s", error)
-            return 0
-        return move(folder, self.files, single.values(), lambda: not stop.is_set() and monotonic() < ends)
+            return list(single.values())
+
+        def comes_to(one: tuple[int, Info]) -> bool:
+            if not stop.is_set() and monotonic() < ends:
+                return True
+            left.append(one)
+            return False
+
+        move(folder, self.files, single.values(), comes_to)
+        return left
 
     def _say(self, number: int) -> None:
         """Have it said that files up to this number may be gone from where they landed."""
@@ -98,18 +108,21 @@ class Archive:
 
 
 def move(
-    folder: Files, to: Files, files: Iterable[tuple[int, Info]], goes_on: Callable[[], bool] = lambda: True
+    folder: Files,
+    to: Files,
+    files: Iterable[tuple[int, Info]],
+    comes_to: Callable[[tuple[int, Info]], bool] = lambda one: True,
 ) -> int:
     """How many of these files, each with its number, were moved, with their paths; one that was written to since stays.
 
     Where another file is that was moved before from the same path, the number comes into the name. What fails is done another time, and so is
-    all that is left once it `goes_on` no more.
+    what it `comes_to` no more.
     """
 
     def moved(one: tuple[int, Info]) -> bool:
         number, file = one
         try:
-            if not goes_on() or not _is_as_it_was(folder, file):
+            if not comes_to(one) or not _is_as_it_was(folder, file):
                 return False
             _copy(folder, to, number, file)
             return _deleted(folder, file)

@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from distributary.ingest.inputs.from_files import FilesGone, LandingFolder
 from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.landing import archiving
 from distributary.ingest.landing.numbers import first_offset
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.contract import Files
@@ -325,6 +327,24 @@ def test_files_are_archived_once_nothing_may_have_to_be_written_again_from_them(
         assert archived == [f"{n}.json" for n in range(max(0, number - late))]
     source.batch_end(3, 3)
     assert ("2.json" in {info.path for info in archive.walk()}) == (kind == "store")
+
+
+def test_what_time_did_not_suffice_for_is_archived_by_a_later_batch_of_a_run_that_looks_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, root, archive = (PosixFiles(tmp_path / name) for name in ("landing", "root", "archive"))
+    for number in range(4):
+        folder.put(f"{number}.json", b"%d" % number)
+    source = opened_landing(folder, root, max_files_a_batch=1)
+    source.archives_to(archive)
+    source.lag({"landing": {0: 0}})
+    with monkeypatch.context() as slow:
+        slow.setattr(archiving, "monotonic", count(step=3600).__next__)
+        for number in range(4):
+            source.batch_end(number, 4)
+    assert not archive.has_files()
+    source.batch_end(4, 4)
+    assert list(archive.names()) == ["0.json", "1.json", "2.json"]
 
 
 def test_files_that_were_moved_since_a_copy_was_made_that_is_put_back_are_told(
