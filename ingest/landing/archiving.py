@@ -48,8 +48,9 @@ class Archive:
         if (moved := self._up_to()) >= first:
             raise CheckpointMismatch(
                 f"files up to number {moved} were moved to {self.files}, and this pipeline has read none from number {first} on: it was put back from "
-                f"an older copy, and what was moved since would never be read again. Put what {self.files} got since then back into {folder}, each "
-                "under the name that it had, with no ignore_older_than; all may come back where they are known by their content (identity: content). "
+                f"an older copy, and what was moved since would never be read again. Put the files of {self.files} back into {folder}: all of them where "
+                "source.files.identity is `content`, by which those are known that were read before; otherwise only those that came there since the copy was "
+                "made, under their old names and without on_rewrite: ingest. Let ignore_older_than leave none of them out. "
                 f"Then delete {self.files}/{self._path}, and run again"
             )
 
