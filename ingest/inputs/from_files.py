@@ -17,6 +17,7 @@ from distributary.errors import PipelineError
 from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.inputs.one_topic import OneTopic
 from distributary.ingest.inputs.waits import Waits
+from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.landing.archiving import Archive
 from distributary.ingest.landing.looking import Looking
@@ -125,6 +126,7 @@ class LandingFolder(OneTopic):
         # Before which this run has nothing to move any more of what it read itself.
         self._moved: int | None = None
         self._archive: Archive | None = None
+        self._reads_again: Callable[[], bool] = lambda: False
         # What the files of these numbers bring together, as it was told last of a batch.
         self._told: tuple[range, str] | None = None
 
@@ -228,8 +230,12 @@ class LandingFolder(OneTopic):
         return list(self._sample(last, end - begin))
 
     def batch_end(self, first: int, end: int) -> int:
-        """The number behind the files of the next batch, which begins with this one. Raises FilesGone."""
+        """The number behind the files of the next batch, which begins with this one.
+
+        Raises FilesGone, Stopped, CheckpointMismatch where some were archived from this number on before this run began, OSError where the archive does not answer.
+        """
         self._was_given(first)
+        self._require_unread(first)
         if first > self._begun:
             # What a store has taken stays; in a folder the newest batch may have to be written again, from its files.
             self._begun, self._done = first, first if self._root.remote else self._begun
@@ -246,13 +252,21 @@ class LandingFolder(OneTopic):
         self._was_given(end)
         return end
 
-    def archives_to(self, place: Files) -> None:
+    def archives_to(self, place: Files, reads_again: Callable[[], bool] = lambda: False) -> None:
         """Have files moved there once they are old enough, and a batch behind theirs is finished, too: the newest one may be written again.
 
-        Raises CheckpointMismatch where some were moved that the register does not know, OSError where that place does not answer.
+        reads_again  whether what was read, and moved, before this pipeline's checkpoint began is read again
         """
-        self._archive = Archive(place, self._register.id)
-        self._archive.require_known(self._register.next_number, self._folder)
+        self._archive, self._reads_again = Archive(place, self._register.id), reads_again
+
+    def _require_unread(self, first: int) -> None:
+        """By the first batch alone, which holds the lease: beside a living run its log and its archive are of two moments."""
+        archive = self._archive
+        if archive is None or self._asked is not None:
+            return
+        # What reads all again goes on before what was moved, yet knows of all of it.
+        known = self._register.next_number if self._reads_again() else first
+        self._waits.answer(lambda: archive.require_unread(known, self._folder), [archive.files])
 
     def _move_old(self) -> None:
         if self._archive is None:
@@ -261,8 +275,10 @@ class LandingFolder(OneTopic):
         done = [
             one for one in self._looking.old if one[0] < self._done and one[0] not in self._register.replaced
         ]
-        self._looking.old = [one for one in self._looking.old if one[0] >= self._done]
-        self._archive.move(self._folder, [*done, *self._just_read()], self._waits.stop)
+        later = [one for one in self._looking.old if one[0] >= self._done]
+        left = self._archive.move(self._folder, [*done, *self._just_read()], self._waits.stop)
+        # A run to an end may look but once. What are too many to be held is found by the look of another run.
+        self._looking.old = [*left, *later][:_LOOKED_THROUGH]
 
     def _just_read(self) -> Iterator[tuple[int, Info]]:
         """Those that this run has read and no look has found since, where they are old enough and a batch has them for good."""
@@ -277,11 +293,14 @@ class LandingFolder(OneTopic):
     def _there(self, files: Sequence[Landed], end: int, doubtful: Sequence[Landed]) -> int:
         """Where a batch ends whose files are looked at once more: those that changed are registered anew, those that are being written to wait.
 
-        So do those that cannot be read, of the doubtful ones and of those that could not be before.
+        So do those that cannot be read, of the doubtful ones and of those that could not be before. Raises FilesGone, and Stopped where the run is to end.
         """
         changed = self._changed(files)
         if changed:
             self._looking.look(self._given, {file.number for file in changed})
+            if self._waits.stop.is_set():
+                # The look may have ended before it came to where they are now.
+                raise Stopped
             changed = [file for file in self._changed(changed) if file.number not in self._register.replaced]
         infos = {file.number: self._folder.info(file.path) for file in changed}
         gone = [file.path for file in changed if infos[file.number] is None]
@@ -334,7 +353,11 @@ class LandingFolder(OneTopic):
         """Whether a file neither is one that could not be read before nor is being written to."""
         if file.path in self._looking.refused.paths:
             return False
-        info = self._folder.info(file.path) if self._chosen.settle else None
+        try:
+            info = self._folder.info(file.path) if self._chosen.settle else None
+        except PermissionError as error:
+            self._looking.refused.add(file.path, error)
+            return False
         return info is None or not self._looking.is_settling(info)
 
     def _changed(self, files: Sequence[Landed]) -> list[Landed]:
@@ -376,9 +399,10 @@ def open_landing(  # noqa: PLR0913 - one value each of what a folder is opened w
     *,
     pipeline: str | None = None,
     archives: bool = True,
+    reads_again: Callable[[], bool] = lambda: False,
     waits: Waits | None = None,
 ) -> Iterator[LandingFolder]:
-    """The folder that files land in, until the block ends. Raises what LandingFolder and `archives_to` do.
+    """The folder that files land in, until the block ends. Raises what LandingFolder does.
 
     Without `archives` nothing is moved: whoever tries something leaves files to those who read them in earnest.
     """
@@ -386,5 +410,5 @@ def open_landing(  # noqa: PLR0913 - one value each of what a folder is opened w
     skips_gone = source.on_data_loss == "record"
     found = LandingFolder(folder, root, chosen, skips_gone=skips_gone, pipeline=pipeline, waits=waits)
     if archives and chosen.archive_to is not None:
-        found.archives_to(open_files(chosen.archive_to, storage))
+        found.archives_to(open_files(chosen.archive_to, storage), reads_again)
     yield found

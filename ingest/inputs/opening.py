@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import threading
 from contextlib import AbstractContextManager
+from functools import partial
 
 from pyspark.sql import SparkSession
 
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.inputs.delta.channels import open_tables
 from distributary.ingest.inputs.from_files import open_landing
 from distributary.ingest.inputs.from_kafka import open_kafka
@@ -40,8 +43,15 @@ def open_source(
             settings.storage,
             pipeline=settings.name,
             archives=not settings.debug_suffix,
+            reads_again=partial(_reads_again, settings),
             waits=waits,
         )
     if settings.source.kinesis is not None:
         return open_stream(settings, settings.source.kinesis, stop, tell)
     return open_kafka(settings.source, spark, stop, tell=tell)
+
+
+def _reads_again(settings: Settings) -> bool:
+    """Whether the checkpoint began with `start: again`, whatever the settings say by now."""
+    generation = read_generation(Checkpoint(open_files(settings.checkpoint, settings.storage)))
+    return generation is not None and generation.start.mode == "again"

@@ -1,7 +1,7 @@
 """Files that were read moved to another place: copied there whole, and then deleted where they landed.
 
-`.distributary-archived/<register>.json` there says up to which number that has come, before anything of it is deleted. A register that knows
-fewer files was put back from an older copy: what it lacks landed, was read and was moved, and nobody would ever read it again.
+`.distributary-archived/<register>.json` there says up to which number that has come, before anything of it is deleted. Only what is finished is
+moved: a pipeline that goes on before that number was put back from an older copy, and nobody would ever read again what was moved since.
 """
 
 from __future__ import annotations
@@ -33,50 +33,67 @@ _SAID = ".distributary-archived"
 
 
 class Archive:
-    """Where the files of one register are moved to."""
+    """Where the files of one register are moved to.
+
+    files  of that place
+    """
 
     def __init__(self, files: Files, register: str) -> None:
         """`register` is the register's id. Nothing is asked yet."""
-        self._files, self._path, self._register = files, f"{_SAID}/{register}.json", register
+        self.files, self._path, self._register = files, f"{_SAID}/{register}.json", register
         self._moved: int | None = None
 
-    def require_known(self, next_number: int, folder: Files) -> None:
-        """Raises CheckpointMismatch where files of this number or later were moved: the register was put back from a copy that is older."""
-        if (moved := self._up_to()) >= next_number:
+    def require_unread(self, first: int, folder: Files) -> None:
+        """Raises CheckpointMismatch where files from this number on were moved, and reading goes on there: what says so was put back from an older copy."""
+        if (moved := self._up_to()) >= first:
             raise CheckpointMismatch(
-                f"files up to number {moved} were moved to {self._files}, and the register of {folder} knows none from number {next_number} on: "
-                f"it was put back from an older copy, and what was moved since would never be read again. Put the files of {self._files} back into "
-                f"{folder}, where those that were read before are known by their content; then delete {self._files}/{self._path}, and run again"
+                f"files up to number {moved} were moved to {self.files}, and this pipeline has read none from number {first} on: it was put back from "
+                f"an older copy, and what was moved since would never be read again. Put the files of {self.files} back into {folder}: all of them where "
+                "source.files.identity is `content`, by which those are known that were read before; otherwise only those that came there since the copy was "
+                "made, under their old names and without on_rewrite: ingest. Let ignore_older_than leave none of them out. "
+                f"Then delete {self.files}/{self._path}, and run again"
             )
 
-    def move(self, folder: Files, files: Sequence[tuple[int, Info]], stop: threading.Event) -> int:
-        """How many of these files, each with its number, were moved, with their paths; what fails is done another time.
+    def move(
+        self, folder: Files, files: Sequence[tuple[int, Info]], stop: threading.Event
+    ) -> list[tuple[int, Info]]:
+        """Move these files, each with its number, with their paths; what fails is done another time. Of one path the newest number counts.
 
-        So is what is left after some seconds, or once the run is to `stop`: records wait meanwhile.
+        Answers those that this did not come to: what is left after some seconds, or once the run is to `stop`, as records wait meanwhile.
         """
         if not files:
-            return 0
-        ends = monotonic() + _SECONDS
+            return []
+        # Two at one path would copy and delete it side by side, and one of them what comes there behind the other.
+        single = {file.path: (number, file) for number, file in sorted(files, key=lambda one: one[0])}
+        ends, left = monotonic() + _SECONDS, list[tuple[int, Info]]()
         try:
             self._say(max(number for number, _ in files))
         except OSError as error:
             _log.warning("nothing is archived for now: %s", error)
-            return 0
-        return move(folder, self._files, files, lambda: not stop.is_set() and monotonic() < ends)
+            return list(single.values())
+
+        def comes_to(one: tuple[int, Info]) -> bool:
+            if not stop.is_set() and monotonic() < ends:
+                return True
+            left.append(one)
+            return False
+
+        move(folder, self.files, single.values(), comes_to)
+        return left
 
     def _say(self, number: int) -> None:
         """Have it said that files up to this number may be gone from where they landed."""
         if self._moved is None or number > self._moved:
             moved = max(number, self._up_to())
             said = {"format": FORMAT, "register": self._register, "up_to": moved}
-            self._files.put(self._path, json.dumps(said).encode())
+            self.files.put(self._path, json.dumps(said).encode())
             self._moved = moved
 
     def _up_to(self) -> int:
         """The largest number that was moved; -1 where none was. Raises CheckpointMismatch, NewerFormat."""
-        where = f"{self._files}/{self._path}"
+        where = f"{self.files}/{self._path}"
         try:
-            said = json.loads(self._files.read(self._path))
+            said = json.loads(self.files.read(self._path))
             if said["format"] > FORMAT:
                 raise NewerFormat(
                     f"{where} has format {said['format']}, and this version of distributary reads up to {FORMAT}: a newer version wrote it. "
@@ -87,23 +104,26 @@ class Archive:
             return -1
         except (ValueError, TypeError, KeyError):
             raise CheckpointMismatch(
-                f"{where} was cut off or edited: it says no more which files were archived; delete it, and see that none of {self._files} is to be read again"
+                f"{where} was cut off or edited: it says no more which files were archived; delete it, and see that none of {self.files} is to be read again"
             ) from None
 
 
 def move(
-    folder: Files, to: Files, files: Iterable[tuple[int, Info]], goes_on: Callable[[], bool] = lambda: True
+    folder: Files,
+    to: Files,
+    files: Iterable[tuple[int, Info]],
+    comes_to: Callable[[tuple[int, Info]], bool] = lambda one: True,
 ) -> int:
     """How many of these files, each with its number, were moved, with their paths; one that was written to since stays.
 
     Where another file is that was moved before from the same path, the number comes into the name. What fails is done another time, and so is
-    all that is left once it `goes_on` no more.
+    what it `comes_to` no more.
     """
 
     def moved(one: tuple[int, Info]) -> bool:
         number, file = one
         try:
-            if not goes_on() or not _is_as_it_was(folder, file):
+            if not comes_to(one) or not _is_as_it_was(folder, file):
                 return False
             _copy(folder, to, number, file)
             return _deleted(folder, file)

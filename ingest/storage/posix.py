@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -23,8 +24,8 @@ from distributary.ingest.storage.stream import Upload
 
 _Begun = TypeVar("_Begun")
 
-# What a folder is called in which a file stands between being looked at and being deleted.
-_ASIDE = ".aside"
+# What a folder is called in which a file stands between being looked at and being deleted: by a name that nobody else gives.
+_ASIDE = re.compile(r"\.distributary-[0-9a-f]{32}\.aside")
 
 
 class PosixFiles:
@@ -212,7 +213,7 @@ class PosixFiles:
             self.delete([info.path] if same else ())
             return same
         above, slash, name = info.path.rpartition("/")
-        folder = f"{above}{slash}.{uuid.uuid4().hex}{_ASIDE}"
+        folder = f"{above}{slash}.distributary-{uuid.uuid4().hex}.aside"
         os.mkdir(self._at(folder))
         try:
             if not self.rename(info.path, aside := f"{folder}/{name}"):
@@ -229,7 +230,7 @@ class PosixFiles:
         """Whether this is a file that somebody left aside, which is where it was again; unless another one is there by now, which is newer."""
         folder, _, name = path.rpartition("/")
         above, slash, aside = folder.rpartition("/")
-        if not (aside.startswith(".") and aside.endswith(_ASIDE)):
+        if not _ASIDE.fullmatch(aside):
             return False
         with suppress(OSError):
             _take_back(self._at(path), self._at(f"{above}{slash}{name}"))

@@ -236,6 +236,10 @@ def test_files_that_were_read_are_archived_once_a_later_batch_is_finished(kit: L
     assert kit.run().summary.rows == 0, "it is known, wherever it comes from"
     assert kit.numbers() == list(range(30))
     kit.assert_clean()
+    # What was archived is no reason to stop for who reads all again, and that is told of the checkpoint, whatever the settings say later.
+    kit.configured(checkpoint="./other", start="again", source={"on_data_loss": "record"})
+    kit.run()
+    assert kit.quarantined() == [("file_gone", "b.json", 0)]
 
 
 @pytest.mark.folder

@@ -8,6 +8,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from tests.ingest.storage.stores import Store
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.inputs.from_files import FilesGone, LandingFolder
 from distributary.ingest.inputs.waits import Waits
+from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.landing import archiving
 from distributary.ingest.landing.numbers import first_offset
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.contract import Files
@@ -66,6 +69,21 @@ def test_one_that_went_with_all_its_copies_ends_the_run(root: PosixFiles) -> Non
     root.delete(["landing/a"])
     with pytest.raises(FilesGone, match=r"1 files of .* went away before they were read: a"):
         batch(found)
+
+
+def test_a_run_that_is_stopped_while_it_looks_where_files_went_does_not_say_that_they_are_gone(
+    root: PosixFiles,
+) -> None:
+    waits = Waits()
+    root.put("landing/a", b"its content")
+    found = opened_landing(root.below("landing"), root.below("lake"), waits)
+    found.lag({found.topic: {0: 0}})
+    root.rename("landing/a", "landing/b")
+    waits.stop.set()
+    with pytest.raises(Stopped):
+        found.batch_end(0, 1)
+    waits.stop.clear()
+    assert found.batch_end(0, 1) == 1
 
 
 def test_a_copy_that_was_not_read_is_not_archived(root: PosixFiles) -> None:
@@ -208,6 +226,26 @@ def test_a_registered_file_that_may_not_even_be_asked_about_keeps_no_other_from_
     assert batch(found, 3) == ["b"]
 
 
+def test_a_file_behind_one_that_is_being_written_to_and_may_not_be_asked_about_ends_no_run(
+    root: PosixFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long_ago = time.time() - 3600
+    for path in ("a", "b"):
+        root.put(f"landing/{path}", path.encode())
+        os.utime(f"{root.url}/landing/{path}", (long_ago, long_ago - (path == "a")))
+    landing(root, settle="60 s")
+    root.put("landing/a", b"a line more")
+    found, asked = landing(root, settle="60 s", max_files_a_batch=1), PosixFiles.info
+
+    def info(self: PosixFiles, path: str) -> Any:
+        if path == "b":
+            raise PermissionError(13, "Permission denied", path)
+        return asked(self, path)
+
+    monkeypatch.setattr(PosixFiles, "info", info)
+    assert batch(found) == [], "neither can be read now"
+
+
 def test_the_columns_of_a_file_that_can_be_read_again_come_with_its_batch(
     root: PosixFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,7 +279,7 @@ def behind(s3_store: Store) -> Iterator[tuple[Relay, Files]]:
         yield relay, open_files(Place.parse(s3_store.files().url), once)
 
 
-def opened_landing(folder: Files, root: Files, waits: Waits | None = None, **chosen: str) -> LandingFolder:
+def opened_landing(folder: Files, root: Files, waits: Waits | None = None, **chosen: Any) -> LandingFolder:
     source = FilesSource.model_validate({"path": "/landing", **chosen})
     return LandingFolder(folder, root, source, skips_gone=False, waits=waits)
 
@@ -291,6 +329,24 @@ def test_files_are_archived_once_nothing_may_have_to_be_written_again_from_them(
     assert ("2.json" in {info.path for info in archive.walk()}) == (kind == "store")
 
 
+def test_what_time_did_not_suffice_for_is_archived_by_a_later_batch_of_a_run_that_looks_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, root, archive = (PosixFiles(tmp_path / name) for name in ("landing", "root", "archive"))
+    for number in range(4):
+        folder.put(f"{number}.json", b"%d" % number)
+    source = opened_landing(folder, root, max_files_a_batch=1)
+    source.archives_to(archive)
+    source.lag({"landing": {0: 0}})
+    with monkeypatch.context() as slow:
+        slow.setattr(archiving, "monotonic", count(step=3600).__next__)
+        for number in range(4):
+            source.batch_end(number, 4)
+    assert not archive.has_files()
+    source.batch_end(4, 4)
+    assert list(archive.names()) == ["0.json", "1.json", "2.json"]
+
+
 def test_files_that_were_moved_since_a_copy_was_made_that_is_put_back_are_told(
     tmp_path: Path,
 ) -> None:
@@ -308,19 +364,60 @@ def test_files_that_were_moved_since_a_copy_was_made_that_is_put_back_are_told(
             source.batch_end(number, number + 1)
 
     read(0, 3)
-    opened_landing(folder, root).archives_to(archive)
     shutil.copytree(root.url, copied)
     read(3, 6)
     shutil.rmtree(root.url)
     copied.rename(root.url)
     with pytest.raises(CheckpointMismatch, match=r"files up to number 3 were moved .* none from number 3 on"):
-        opened_landing(folder, root).archives_to(archive)
+        goes_on(folder, root, archive, 3)
     for info in list(archive.walk()):
         if not info.path.startswith("."):
             folder.put(info.path, archive.read(info.path))
     archive.clear(".distributary-archived")
-    source = opened_landing(folder, root)
-    source.archives_to(archive)
-    source.lag({"landing": {0: first_offset(3)}})
+    source = goes_on(folder, root, archive, 3)
     found = source.files_in(first_offset(3), source.ends()["landing"][0])
     assert sorted(one.path for one in found) == ["3.json", "4.json", "5.json"]
+
+
+def goes_on(
+    folder: Files, root: Files, archive: Files, first: int, *, reads_again: bool = False
+) -> LandingFolder:
+    """The folder once the first batch of a run was asked for, which begins with this file."""
+    source = opened_landing(folder, root)
+    source.archives_to(archive, lambda: reads_again)
+    source.lag({"landing": {0: first_offset(first)}})
+    source.batch_end(first, source.ends()["landing"][0] >> 32)
+    return source
+
+
+def test_files_that_were_registered_when_a_copy_was_made_and_moved_since_are_told(tmp_path: Path) -> None:
+    """A backlog is in the copy's register, and that alone would say nothing."""
+    folder, root, archive = (PosixFiles(tmp_path / name) for name in ("landing", "root", "archive"))
+    for number in range(4):
+        folder.put(f"{number}.json", b"%d" % number)
+    source = opened_landing(folder, root, max_files_a_batch=1)
+    source.archives_to(archive)
+    source.lag({"landing": {0: 0}})
+    for number in range(5):
+        source.batch_end(number, 4)
+    assert len([info for info in archive.walk() if not info.path.startswith(".")]) == 3
+    with pytest.raises(CheckpointMismatch, match=r"files up to number 2 were moved .* none from number 1 on"):
+        goes_on(folder, root, archive, 1)
+    goes_on(folder, root, archive, 3)
+    # Whoever reads all again is told of each that is not there, and not that there are such.
+    with pytest.raises(FilesGone):
+        goes_on(folder, root, archive, 0, reads_again=True)
+
+
+def test_whoever_only_asks_beside_a_run_that_moves_files_is_refused_nothing(tmp_path: Path) -> None:
+    folder, root, archive = (PosixFiles(tmp_path / name) for name in ("landing", "root", "archive"))
+    asking = opened_landing(folder, root)
+    folder.put("a.json", b"{}")
+    source = goes_on(folder, root, archive, 0)
+    folder.put("b.json", b"[]")
+    source.end_offsets()
+    source.batch_end(1, 2)
+    source.batch_end(2, 2)
+    assert archive.info("a.json") is not None
+    asking.archives_to(archive)
+    assert asking.end_offsets() == {"landing": {0: first_offset(2)}}

@@ -87,6 +87,19 @@ def test_what_a_run_that_died_took_aside_is_where_it_was_unless_another_file_is(
     assert os.listdir(tmp_path / "landing") == ["a"]
 
 
+@pytest.mark.parametrize(
+    "folder", [".upload.aside", ".aside", f".{32 * '0'}.aside", "x.distributary-0.aside"]
+)
+def test_what_somebody_else_keeps_aside_is_left_alone(tmp_path: Path, folder: str) -> None:
+    """It may be half written, and its producer goes on with it."""
+    files = PosixFiles(tmp_path)
+    put(files, {f"{folder}/x": b"half writ"})
+    look = looking(files)
+    look.look(0)
+    look.look(0)
+    assert [one.path for one in files.below("landing").walk()] == [f"{folder}/x"]
+
+
 def test_of_a_link_the_link_goes_and_what_it_leads_to_stays(tmp_path: Path) -> None:
     files = PosixFiles(tmp_path)
     files.put("elsewhere/a", b"its content")
@@ -119,6 +132,26 @@ def test_nobody_waits_for_many_files_to_be_moved(
 
     monkeypatch.setattr(archiving, "_copy", copy)
     archive = Archive(files.below("archive"), "its id")
-    assert archive.move(folder, known, stop) == (2 if why == "time" else 1)
+    left = archive.move(folder, known, stop)
+    assert left == known[2 if why == "time" else 1 :]
+    assert sorted(one.path for one in folder.walk()) == sorted(one.path for _, one in left)
     monkeypatch.undo()
-    assert archive.move(folder, known, threading.Event()) == (7 if why == "time" else 8)
+    assert not archive.move(folder, known, threading.Event())
+    assert not list(folder.walk())
+
+
+def test_a_file_that_is_given_twice_is_moved_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Side by side the second one would copy, or delete unread, what comes to the path behind the first."""
+    files, asked = PosixFiles(tmp_path), list[int]()
+    put(files, {"a": b"its content"})
+    known, copied = list(files.below("landing").walk()), archiving._copy
+
+    def copy(folder: Files, to: Files, number: int, file: Info) -> None:
+        asked.append(number)
+        copied(folder, to, number, file)
+
+    monkeypatch.setattr(archiving, "_copy", copy)
+    monkeypatch.setattr(archiving, "_deleted", lambda folder, file: True)
+    archive = Archive(files.below("archive"), "its id")
+    archive.move(files.below("landing"), [(4, known[0]), (7, known[0]), (4, known[0])], threading.Event())
+    assert asked == [7]
