@@ -439,7 +439,10 @@ def test_of_many_maps_of_a_record_each_is_held_to_what_it_holds() -> None:
         pa.schema([("l", pa.list_(pa.map_(pa.string(), pa.list_(of)))), ("m", pa.map_(pa.string(), pa.list_(of)))])
         for of in (pa.int64(), pa.int32())
     )  # fmt: skip
-    rows = [{"l": [[("k" * 10, [2**40] * 100)]] * 9, "m": [*wide]}, {"l": [[*wide]] * 9, "m": []}]
+    rows: list[dict[str, Any]] = [
+        {"l": [[("k" * 10, [2**40] * 100)]] * 9, "m": [*wide]},
+        {"l": [[*wide]] * 9, "m": []},
+    ]
     conformed = conform(record, layout(table), rows, Policies())
     assert [(row, reason) for row, reason, _ in conformed.rejected] == [(1, "wider_type")]
     assert len(rescued(conformed)[0]) == 1_000
