@@ -8,6 +8,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from socket import gethostname
 from typing import Protocol
 
@@ -220,6 +221,7 @@ class Turn:
 
     schemas_final, tables_final  what is not pinned goes to quarantine instead of being set aside
     inferred_final  fields that the inferred schema lacks are rescued instead of letting it grow
+    proposals_refused  the same for these schemas alone, which the driver took nothing of; by `proposal`
     rejected     single records that may not be decoded or written: to quarantine
     vetoed       per table folder: record types that it does not take, whose records go to quarantine
     guarded      payloads are decoded in a child process first, because a worker died
@@ -228,6 +230,7 @@ class Turn:
 
     schemas_final: bool
     inferred_final: bool
+    proposals_refused: frozenset[bytes]
     tables_final: bool
     rejected: Mapping[Coordinates, Verdict]
     vetoed: Mapping[str, Mapping[RecordKey, Verdict]]
@@ -239,6 +242,7 @@ class Turn:
 FIRST_TURN = Turn(
     schemas_final=False,
     inferred_final=False,
+    proposals_refused=frozenset(),
     tables_final=False,
     rejected={},
     vetoed={},
@@ -295,6 +299,11 @@ def _arrived(pickled: bytes | HandedOut, version: str) -> Pins:
     # The driver made it.
     pins: Pins = pickle.loads(pickled if isinstance(pickled, bytes) else pickled.value)  # noqa: S301
     return pins
+
+
+def proposal(key: RecordKey, text: str) -> bytes:
+    """What is remembered of a schema by which that of a record type was to grow: many such texts are megabytes."""
+    return blake2b(f"{key} {text}".encode(errors="surrogatepass"), digest_size=16).digest()
 
 
 def for_workers(pins: Pins) -> Pins:

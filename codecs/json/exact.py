@@ -62,7 +62,8 @@ class Leftover:
         if text == "null":
             return
         written = _written(path)
-        self.room -= len(text) + (0 if written in self.texts else len(written))
+        # Each time, also where the way is kept already: to write it takes as long.
+        self.room -= len(text) + len(written)
         if self.room < 0:
             raise Undecodable(reasons.TOO_LARGE, _TOO_MUCH)
         self.texts.setdefault(written, []).append(text)

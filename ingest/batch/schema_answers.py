@@ -21,6 +21,7 @@ from distributary.ingest.pins import (
     PinnedTable,
     Pins,
     RecordKey,
+    proposal,
 )
 from distributary.ingest.reshaping.shape import why_unshapeable
 from distributary.ingest.schemas.inferred_per_entity import entity_name
@@ -30,6 +31,10 @@ from distributary.ingest.worker.report import Questions
 
 # Why records with some columns are refused; nothing where they are not.
 Why: TypeAlias = Callable[[pa.Schema], str | None]
+
+# How many times those who had no room to tell of all do so again, where the driver takes nothing of what it was told of, which is out
+# of their way then. Few, for such records are of no table before that, which may be asked for in passes behind these.
+_MOST_TELLINGS = 3
 
 NO_ENTITIES: Mapping[str, str] = MappingProxyType({})
 
@@ -51,6 +56,7 @@ class SchemaAnswers:
         self._schemas, self._values = schemas, _Asking(schemas, most)
         # Within a bound of their own: a key may only look as if it named a schema.
         self._keys = None if keys is None else _Asking(keys, most)
+        self._tellings = _MOST_TELLINGS
 
     def answered(self, questions: Questions, pins: Pins, *, last: bool) -> Pins:
         """The pins for the rows that were set aside. Raises RestartToEvolve or EvolutionStopped.
@@ -63,11 +69,16 @@ class SchemaAnswers:
         records = [*learned.records, *self._met(questions, pins), *grown]
         decide_evolution(records, self._schemas, self._known, self._decode, self._rules)
         self._schemas.pin(records)
+        again = bool(questions.proposals) and not grown and questions.untold and self._tellings > 0
+        self._tellings -= int(again)
         turn = replace(
             pins.turn,
             # What is asked for in vain is bounded; answers may bring new questions, such as which message it is.
             schemas_final=last or pins.turn.schemas_final or self._values.spent,
-            inferred_final=last or pins.turn.inferred_final or (bool(questions.proposals) and not grown),
+            inferred_final=last
+            or pins.turn.inferred_final
+            or (bool(questions.proposals) and not (grown or again)),
+            proposals_refused=pins.turn.proposals_refused | (_proposed(questions) if again else frozenset()),
             count_input=False,
         )
         refused = {**pins.schemas.refused, **learned.refused}
@@ -146,6 +157,11 @@ class SchemaAnswers:
             refused={**known.refused, **learned.refused},
             final=last or known.final or self._keys.spent,
         )
+
+
+def _proposed(questions: Questions) -> frozenset[bytes]:
+    """All that was proposed, as pins have it."""
+    return frozenset(proposal(key, text) for key, texts in questions.proposals.items() for text in texts)
 
 
 def _why_unmet(condition: Condition, columns: pa.Schema) -> str:

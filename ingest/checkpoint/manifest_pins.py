@@ -95,6 +95,7 @@ def from_manifest(manifest: Manifest, pins: Pins) -> Pins:
         turn=Turn(
             schemas_final=True,
             inferred_final=True,
+            proposals_refused=frozenset(),
             tables_final=True,
             rejected={(t, p, o): Verdict(*verdict) for (t, p, o), verdict in decided["rejected"]},
             vetoed=_vetoed(decided),

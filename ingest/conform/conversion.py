@@ -12,7 +12,18 @@ from distributary.codecs.types.fields import part
 from distributary.codecs.types.fit import Fit, fit
 from distributary.codecs.types.walk import alike, pairs
 from distributary.ingest.columns.layout import restrict, source_of
-from distributary.ingest.conform.converters import Cast, Converter, Fields, Keep, Lists, Maps, Narrow, Structs
+from distributary.ingest.conform.converters import (
+    FREE,
+    FREE_OF_EACH,
+    Cast,
+    Converter,
+    Fields,
+    Keep,
+    Lists,
+    Maps,
+    Narrow,
+    Structs,
+)
 from distributary.ingest.conform.misfits import FitPolicies, Kind, Misfit, Trouble, trouble
 from distributary.ingest.conform.rescued_text import json_text
 
@@ -72,6 +83,8 @@ class _Walk:
     def __init__(self, policies: FitPolicies) -> None:
         self._policies = policies
         self.trouble: list[Trouble] = []
+        # How many lists and maps there are around.
+        self._within = 0
 
     def fields(
         self, record: Sequence[pa.Field], target: Sequence[pa.Field], full: Sequence[pa.Field], above: str
@@ -96,9 +109,7 @@ class _Walk:
             fields = self.fields(list(record), list(target), list(full), f"{path}.")
             return Keep() if record == target and not fields.lost else Structs(target, fields)
         if kinds.is_list(target):
-            element = self._converter(
-                record.value_type, target.value_type, full.value_type, f"{path}.element"
-            )
+            element = self._each(record.value_type, target.value_type, full.value_type, f"{path}.element")
             return Keep() if _same(record, target, element) else Lists(target, element)
         if kinds.is_map(target):
             return self._map(record, target, full, path)
@@ -107,14 +118,20 @@ class _Walk:
             return Narrow(target, self._note(path, "wider_type", record, target))
         return Keep() if how is Fit.SAME else Cast(target)
 
+    def _each(self, record: pa.DataType, target: pa.DataType, full: pa.DataType, path: str) -> Converter:
+        self._within += 1
+        found = self._converter(record, target, full, path)
+        self._within -= 1
+        return found
+
     def _map(self, record: pa.MapType, target: pa.MapType, full: pa.MapType, path: str) -> Converter:
         before = len(self.trouble)
         key = self._converter(record.key_type, target.key_type, full.key_type, f"{path}.key")
         whole = self.trouble[before] if len(self.trouble) > before else None
-        value = self._converter(record.item_type, target.item_type, full.item_type, f"{path}.value")
+        value = self._each(record.item_type, target.item_type, full.item_type, f"{path}.value")
         if isinstance(key, Keep) and _same(record, target, value):
             return Keep()
-        return Maps(target, key, value, whole)
+        return Maps(target, key, value, whole, FREE_OF_EACH if self._within else FREE)
 
     def _lost(self, record: pa.DataType, full: pa.DataType | None, path: str) -> Trouble:
         new = full is None or _only_new(record, full)

@@ -117,12 +117,16 @@ class Lists:
 
 @dataclass(frozen=True, slots=True)
 class Maps:
-    """A map; one with a key that does not fit is a misfit as a whole, since a key is never null."""
+    """A map; one with a key that does not fit is a misfit as a whole, since a key is never null.
+
+    free  how many letters of keys may stand before misfits of one map, however small it is
+    """
 
     to: pa.MapType
     key: Converter
     value: Converter
     whole: Trouble | None
+    free: int
 
     def __call__(self, values: pa.MapArray) -> Converted:
         """The maps with the column's keys and values."""
@@ -131,9 +135,8 @@ class Maps:
         if refused:
             return self._without(values, refused)
         items, found = self.value(record_items)
-        return around(values, self.to, [keys, items]), _visible(
-            [part for one in found for part in _by_key(one, values, record_keys)], values
-        )
+        told = _by_key(found, values, record_keys, self.free) if found else []
+        return around(values, self.to, [keys, items]), _visible(told, values)
 
     def _without(self, values: pa.MapArray, refused: list[Misfit]) -> Converted:
         bad = np.zeros(len(values), dtype=np.bool_)
@@ -156,36 +159,38 @@ def _by_position(one: Misfit, values: pa.ListArray) -> Misfit:
     return one.under([str(position) for position in positions], lists)
 
 
-# What the keys before misfits come to is no more than so many times the map's own keys, and so much of any.
-_MOST_TIMES, _ALWAYS = 16, 2**16
+# What the keys before misfits come to is no more than so many times the map's own keys, and so much of any: of one that a record
+# has once, and of each of those that a list or a map may hold thousands of.
+_MOST_TIMES, FREE, FREE_OF_EACH = 16, 2**16, 2**10
 
 
-def _by_key(one: Misfit, values: pa.MapArray, keys: pa.Array) -> list[Misfit]:
-    """The misfits, seen from the maps. Where a long key would stand before very many of them their record is rejected instead."""
-    maps, _ = places(values, one.rows)
-    heavy = _heavy(one, values, keys, maps)
-    rejected = []
-    if heavy.any():
-        rows = np.flatnonzero(heavy)
-        trouble = replace(one.trouble, done="rejected")
-        rejected = [Misfit(trouble, rows, [""] * len(rows), [None] * len(rows))]
-        light = np.ones(len(keys), np.bool_)
-        light[one.rows[heavy[maps]]] = False
-        one, maps = one.only(light), maps[~heavy[maps]]
+def _by_key(found: list[Misfit], values: pa.MapArray, keys: pa.Array, free: int) -> list[Misfit]:
+    """The misfits, seen from the maps. Where long keys would stand before very many of them their record is rejected instead."""
+    maps, _ = places(values, np.arange(len(keys)))
+    # All of a map's together: each of a hundred fields without a column has misfits of its own.
+    heavy = _heavy(np.concatenate([one.rows for one in found]), keys, maps, free)[maps]
+    return [part for one in found for part in _told(one, heavy, keys, maps)]
+
+
+def _told(one: Misfit, heavy: Mask, keys: pa.Array, maps: Rows) -> list[Misfit]:
+    """`heavy` are the entries of maps whose misfits are not told of, `maps` the map that each entry is in."""
+    rows = np.unique(maps[one.rows[heavy[one.rows]]])
+    trouble = replace(one.trouble, done="rejected")
+    rejected = Misfit(trouble, rows, [""] * len(rows), [None] * len(rows))
+    one = one.only(~heavy)
     names = json_values(keys.take(pa.array(one.rows)))
-    told = one.under([part(key_text(name)) for name in names], maps)
-    return [*([told] if len(maps) else []), *rejected]
+    told = one.under([part(key_text(name)) for name in names], maps[one.rows])
+    return [some for some in (told, rejected) if len(some.rows)]
 
 
-def _heavy(one: Misfit, values: pa.MapArray, keys: pa.Array, maps: Rows) -> Mask:
-    """In which maps the keys before misfits would come to far more than all that is in them."""
+def _heavy(rows: Rows, keys: pa.Array, maps: Rows, free: int) -> Mask:
+    """In which maps the keys before misfits, which are in these entries, would come to far more than all that is in them."""
+    count = int(maps.max(initial=-1)) + 1
     if not (kinds.is_string(keys.type) or kinds.is_binary(keys.type)):
-        return np.zeros(len(values), np.bool_)
+        return np.zeros(count, np.bool_)
     lengths = pc.binary_length(keys).fill_null(0).to_numpy(zero_copy_only=False)
-    every, _ = places(values, np.arange(len(keys)))
-    own = np.bincount(every, lengths, len(values))
-    told, count = np.bincount(maps, lengths[one.rows], len(values)), np.bincount(maps, minlength=len(values))
-    found: Mask = told > _MOST_TIMES * (own + count) + _ALWAYS
+    own, told = np.bincount(maps, lengths, count), np.bincount(maps[rows], lengths[rows], count)
+    found: Mask = told > _MOST_TIMES * (own + np.bincount(maps[rows], minlength=count)) + free
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -180,19 +180,28 @@ class SchemaBook:
         if growing is None:
             return None
 
+        before, refused = self._columns(newest), set[str]()
+
         def may_be(schema: Schema) -> bool:
-            return fits(newest.entity, self._columns(newest), self._columns(schema))
+            return fits(newest.entity, before, self._columns(schema))
 
         proposed = [replace(newest, text=text) for text in sorted(set(texts))]
         merged = growing.merged([newest, *proposed])
         if not (self._within(growing, merged, max_fields) and may_be(merged)):
             merged = newest
             for one in sorted(proposed, key=self._fields):
-                more = growing.merged([merged, one])
-                # What one record brings that does not fit shall keep no other record's field out.
-                for some in [more] if may_be(more) else _each_field(one):
+                whole = growing.merged([merged, one])
+                room = max_fields - self._fields(merged)
+                # What one record brings that does not fit shall keep no other record's field out. All of the schema is read again
+                # for each field that is tried, so none is tried in vain twice.
+                for some in [whole] if may_be(whole) else _fields_beyond(one, merged, room):
+                    if some.text in refused:
+                        continue
                     more = growing.merged([merged, some])
-                    merged = more if self._within(growing, more, max_fields) and may_be(more) else merged
+                    if self._within(growing, more, max_fields) and may_be(more):
+                        merged = more
+                    else:
+                        refused.add(some.text)
         return None if merged.text == newest.text else merged
 
     def _columns(self, schema: Schema) -> pa.Schema:
@@ -309,9 +318,13 @@ class SchemaBook:
         self._of_entities.setdefault(schema.entity, set()).add(key)
 
 
-def _each_field(schema: Schema) -> list[Schema]:
-    """The same as schemas of one field each."""
-    return [replace(schema, text=struct_json(pa.schema([field]))) for field in arrow_schema(schema.text)]
+def _fields_beyond(schema: Schema, known: Schema, room: int) -> Iterator[Schema]:
+    """What a schema has beyond a known one, as schemas of one field each; none of a new one that has no room."""
+    types = {field.name: field.type for field in arrow_schema(known.text)}
+    for field in arrow_schema(schema.text):
+        before = types.get(field.name)
+        if 1 + fields_in(field.type) <= room if before is None else field.type != before:
+            yield replace(schema, text=struct_json(pa.schema([field])))
 
 
 def same_columns(codec: Codec) -> Callable[[RecordKey, Schema, Schema], bool]:

@@ -168,9 +168,11 @@ class EntityDemux:
                 continue
             # Each gets a schema at once: where there is no room to tell of its fields it grows by them in the passes behind this one.
             texts = unmet.setdefault(names[code], set())
-            if not self._task.has_room and not texts:
-                texts.add(NO_FIELDS)
-            elif self._task.has_room:
+            if not self._task.has_room:
+                self._task.report.questions.untold = True
+                if not texts:
+                    texts.add(NO_FIELDS)
+            else:
                 payloads = mine.payloads.take(pa.array(places[of_entity]))
                 first = reader.grown(payloads, self._pins.rules.decoding.max_fields)
                 self._task.propose(texts, first.text)

@@ -20,7 +20,7 @@ from distributary.ingest.kafka.columns import kafka_arrays, kafka_fields
 from distributary.ingest.kafka.offset_spans import committed, place_of
 from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.partitioned import in_no_partition, with_others
-from distributary.ingest.pins import Verdict
+from distributary.ingest.pins import Verdict, proposal
 from distributary.ingest.reshaping.key import as_landing
 from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.settings.upserts import Upsert
@@ -143,11 +143,12 @@ def _without_growth(batch: Batch, rows: Rows, payloads: pa.BinaryArray, decoded:
 def _proposes(batch: Batch, number: int, payloads: pa.BinaryArray, rows: Rows) -> bool:
     """Whether a record type's schema may take anything that these payloads, which are these rows', have beyond it."""
     pinned, report = batch.pins.schemas.records[number], batch.task.report
+    refused = batch.pins.turn.proposals_refused
     most = batch.pins.rules.decoding.max_fields
     # One that is full need not be asked what it would take: that reads each record once more.
     if not batch.pins.turn.inferred_final and fields_in(batch.reader.schema) < most:
         proposed = growing_reader(batch.task.codec, batch.pinned.schema).grown(payloads, most)
-        if proposed.text != pinned.schema.text:
+        if proposed.text != pinned.schema.text and proposal(pinned.key, proposed.text) not in refused:
             batch.task.propose(report.questions.proposals.setdefault(pinned.key, set()), proposed.text)
             return True
     note_outgrown(report.sightings.outgrown, pinned.schema.entity, batch.raw, rows.tolist())

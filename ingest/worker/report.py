@@ -162,6 +162,7 @@ class Questions(_Part):
     proposals  per record type whose schema was inferred: texts of schemas that would take what rows set aside bring
     newcomers  entities beyond the task's allowance of new tables, with the rows that wait
     unmet      entities that have no inferred schema of their own yet: texts of schemas that would take their rows
+    untold     whether there was no room to tell of all of either
     """
 
     aside: list[str] = field(default_factory=list, metadata=_GATHERED)
@@ -171,6 +172,7 @@ class Questions(_Part):
     proposals: dict[RecordKey, set[str]] = field(default_factory=dict, metadata=_in_place(_join_texts))
     newcomers: Counter[str] = field(default_factory=Counter, metadata=_GATHERED)
     unmet: dict[str, set[str]] = field(default_factory=dict, metadata=_in_place(_join_texts))
+    untold: bool = field(default=False, metadata=_by(operator.or_))
 
 
 @dataclass

@@ -129,9 +129,13 @@ class Task:
 
     def propose(self, texts: set[str], text: str) -> None:
         """Tell the driver, among these texts, of a schema that would take what rows set aside bring, as long as there is room."""
-        if self.has_room and text not in texts:
+        if text in texts:
+            return
+        if self.has_room:
             self._proposed += len(text)
             texts.add(text)
+        else:
+            self.report.questions.untold = True
 
     def finish(self) -> TaskReport:
         """Write what is still in memory and give the account."""

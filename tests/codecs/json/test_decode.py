@@ -390,3 +390,13 @@ def test_a_null_is_told_of_by_nothing_however_long_the_names_around_it() -> None
     nulls = {f"u{number}": None for number in range(2_000)}
     decoded = decode(schema, json.dumps({"m": {"k" * 200_000: nulls}}).encode())
     assert decoded.rescued is not None and decoded.rescued.to_pylist() == [None]
+
+
+def test_a_name_that_comes_very_often_behind_a_long_one_costs_each_time() -> None:
+    schema = pa.schema([("m", pa.map_(pa.string(), pa.struct([("x", pa.int64())])))])
+    often = b",".join([b'"u":1'] * 2_000)
+    few, large = (b'{"m":{"' + b"k" * size + b'":{' + often + b"}}}" for size in (20, 200_000))
+    decoded = decode(schema, few, large)
+    assert [(one.row, one.reason) for one in decoded.failures] == [(1, reasons.TOO_LARGE)]
+    assert decoded.rescued is not None
+    assert json.loads(decoded.rescued[0].as_py()) == {f"m.{'k' * 20}.u": [1] * 2_000}

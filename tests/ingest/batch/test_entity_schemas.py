@@ -20,7 +20,7 @@ from distributary.ingest.batch.new_tables import NewTables
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.pins import PinnedTable, Pins
+from distributary.ingest.pins import PinnedTable, Pins, for_workers
 from distributary.ingest.progress import Silent
 from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.routing.tree import Call, Field, Literal
@@ -29,7 +29,9 @@ from distributary.ingest.schemas.inferred_per_entity import EntitySchemas
 from distributary.ingest.schemas.known import SchemaBook
 from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.registry_wait import RegistryWait
+from distributary.ingest.settings.groups import Route
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.worker.demux import Demultiplexer
 
 SUBJECT = "inferred:games"
 GO = PinnedTable("go", Layout(pa.schema([("score", pa.int64())])))
@@ -199,3 +201,26 @@ def test_a_type_by_which_a_condition_could_be_held_against_no_record_lets_no_sch
     assert found == {"go": ["score", "elo"], "chess": ["score", "gone", "elo"]}
     driver.answer(proposals={(2, ()): {struct(score="long", elo="long", gone="boolean")}})
     assert "gone" in {name for names in driver.columns.values() for name in names}
+
+
+def test_what_is_refused_keeps_no_field_untold_that_had_no_room_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distributary.ingest.worker.task._MOST_LETTERS", 10)
+    driver = Driver(tmp_path, tables=WANTS)
+    driver.answer(unmet={"chess": {struct(score="long")}}, newcomers=Counter(chess=1))
+    pinned = {"records": driver.book.records, "route": Route(by="key", table="{entity}")}
+    by = records.pins(tmp_path, codec="json", by_entity=True, **pinned)
+    for _ in range(2):
+        task = Demultiplexer(for_workers(by))
+        for offset, (key, value) in enumerate([(b"go", b'{"Region":"x"}'), (b"chess", b'{"elo":1}')]):
+            task.take(records.batch([records.Sent(value, offset, key=key)]))
+        by = driver.answers.answered(task.finish().questions, by, last=False)
+        assert not by.turn.inferred_final
+    assert driver.columns[3, "chess"] == ["score", "elo"]
+
+
+def test_nobody_waits_for_ever_for_room_to_tell_of_fields(tmp_path: Path) -> None:
+    driver = Driver(tmp_path, tables=WANTS)
+    refused = {"proposals": {(1, ()): {struct(score="long", Region="string")}}, "untold": True}
+    assert [driver.answer(**refused).turn.inferred_final for _ in range(4)] == [False] * 3 + [True]

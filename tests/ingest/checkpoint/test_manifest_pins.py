@@ -319,6 +319,7 @@ OPEN = {
     "admitted": frozenset({"u"}),
     "denied": frozenset({"t"}),
     "new_tables": 9,
+    "proposals_refused": frozenset({b"r"}),
     "rejected": {(TOPIC, 0, 9): Verdict("r", "")},
     "vetoed": {"t": {(7, ()): Verdict("r", "")}},
     "guarded": True,
@@ -359,6 +360,7 @@ def test_nothing_of_a_batch_is_as_the_pins_of_today_have_it(tmp_path: Path) -> N
     assert again.turn == Turn(
         schemas_final=True,
         inferred_final=True,
+        proposals_refused=frozenset(),
         tables_final=True,
         rejected={(TOPIC, 0, 3): Verdict("constraint", "x")},
         vetoed={},

@@ -419,3 +419,30 @@ def test_a_long_key_is_not_told_of_before_each_of_very_many_values() -> None:
     assert [None if one is None else len(one) for one in found] == [1_000, None, 1_000]
     assert found[0][f"m.{'k' * 10}.999"] == 2**40
     assert conformed.rows.column("m").to_pylist()[2] == [("k" * 10, [None] * 1_000), ("short", [1])]
+
+
+def test_a_long_key_is_not_told_of_before_each_of_many_fields_without_a_column() -> None:
+    fields = [f"f{number}" for number in range(40)]
+    record, table = (
+        pa.schema([("m", pa.map_(pa.string(), pa.struct([(name, pa.int64()) for name in names])))])
+        for names in ([*fields, "n"], ["n"])
+    )
+    rows = [{"m": [("k" * size, dict.fromkeys([*fields, "n"], 1))]} for size in (10, 100_000)]
+    conformed = conform(record, layout(table), rows, Policies())
+    assert [(row, reason) for row, reason, _ in conformed.rejected] == [(1, "new_field")]
+    assert rescued(conformed) == [{f"m.{'k' * 10}.{name}": 1 for name in fields}, None]
+
+
+def test_of_many_maps_of_a_record_each_is_held_to_what_it_holds() -> None:
+    wide = {"k" * 500: [2**40] * 100}.items()
+    record, table = (
+        pa.schema([("l", pa.list_(pa.map_(pa.string(), pa.list_(of)))), ("m", pa.map_(pa.string(), pa.list_(of)))])
+        for of in (pa.int64(), pa.int32())
+    )  # fmt: skip
+    rows: list[dict[str, Any]] = [
+        {"l": [[("k" * 10, [2**40] * 100)]] * 9, "m": [*wide]},
+        {"l": [[*wide]] * 9, "m": []},
+    ]
+    conformed = conform(record, layout(table), rows, Policies())
+    assert [(row, reason) for row, reason, _ in conformed.rejected] == [(1, "wider_type")]
+    assert len(rescued(conformed)[0]) == 1_000

@@ -6,10 +6,11 @@ import json
 import threading
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.ingest.pipelines import checkpoint
 
-from distributary.codecs.base import INFERRED, load_codec
+from distributary.codecs.base import INFERRED, Growing, load_codec
 from distributary.errors import RegistryUnavailable, SchemaNotFound
 from distributary.ingest.pins import newest_inferred
 from distributary.ingest.progress import Silent
@@ -117,3 +118,32 @@ def test_what_several_workers_propose_grows_a_schema_no_further_than_one_may(
     proposals = [struct(*(f"{worker}{number}" for number in range(3000))) for worker in "ab"]
     known.pin(known.grown({(-1, ()): proposals}, 10_000))
     assert len(known.layout((-2, ())).names) == 3000
+
+
+def test_a_field_that_does_not_fit_has_no_known_field_tried_again(
+    tmp_path: Path, registry: MemoryRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try reads the whole schema, and one such record in every batch would keep the driver busy."""
+    known, tried = book(tmp_path, mixed(tmp_path, registry)), list[int]()
+    known.pin(known.learn([(INFERRED, ())]).records)
+    fields = [f"f{number}" for number in range(100)]
+    known.pin(known.grown({(-1, ()): [struct(*fields)]}, 1000))
+
+    def fits(entity: str | None, before: pa.Schema, after: pa.Schema) -> bool:
+        tried.append(len(after))
+        return "bad" not in after.names
+
+    known.pin(known.grown({(-2, ()): [struct(*fields, "bad", name) for name in "abcde"]}, 1000, fits))
+    assert known.layout((-3, ())).names == [*fields, *"abcde"]
+    assert len(tried) <= 3 * 5 + 1
+    # Nor is any new field where there is room for none.
+    within, held = SchemaBook._within, list[int]()
+
+    def counting(of: SchemaBook, growing: Growing, schema: Schema, most: int) -> bool:
+        held.append(most)
+        return within(of, growing, schema, most)
+
+    monkeypatch.setattr(SchemaBook, "_within", counting)
+    more = [struct(*fields, *"abcde", "bad", *(f"{name}{number}" for number in range(50))) for name in "xyz"]
+    assert known.grown({(-3, ()): more}, 105, fits) == []
+    assert len(held) <= 3 * 2 + 1

@@ -187,3 +187,4 @@ def test_schemas_that_are_asked_for_are_no_more_than_the_driver_can_hold_of_all_
     assert 2_000 < sum(len(text) for texts in told for text in texts) < 5_000
     # All wait, those that nothing is told of too: in the next pass it is their turn.
     assert len(aside_rows(tmp_path, report)) == report.questions.waiting == 120
+    assert report.questions.untold

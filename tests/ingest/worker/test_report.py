@@ -59,6 +59,7 @@ FULL: dict[str, Any] = {
     "proposals": {(3, ()): {"{}"}},
     "newcomers": Counter(a=1),
     "unmet": {"a": {"{}"}},
+    "untold": True,
     "met": {(1, (0,)): {"t": PLACE}},
     "unknown": {LackedField(1, "M", "f"): Sighting(1, PLACE)},
     "outgrown": {None: Sighting(1, PLACE)},
