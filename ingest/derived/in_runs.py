@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -12,7 +11,7 @@ from typing import TypeAlias
 from deltalake.exceptions import DeltaError
 from pyspark.sql import SparkSession
 
-from distributary.errors import DistributaryError, PipelineError
+from distributary.errors import DistributaryError, PipelineError, unforeseen
 from distributary.ingest import failpoints
 from distributary.ingest.columns.safe_names import ENTITY
 from distributary.ingest.derivation.given import Derived
@@ -135,8 +134,7 @@ class DerivedInRuns:
         except (DistributaryError, DeltaError, OSError) as error:
             why = without_logins(" ".join(str(error).split()))
         except Exception as error:  # noqa: BLE001 whatever it is, the batch before it is in, and the run goes on
-            last = traceback.extract_tb(error.__traceback__)[-1]
-            why = f"it failed by {type(error).__name__} in {last.filename}, line {last.lineno}, which nobody has foreseen"
+            why = unforeseen(error)
         return [Refreshed(rule.table, "failed", why=why) for rule in rules]
 
     def _note(self, rules: Sequence[Derived], done: Sequence[Refreshed]) -> None:

@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import SparkSession
 
-from distributary.errors import ConfigError, DistributaryError, PipelineError
+from distributary.errors import ConfigError, DistributaryError, PipelineError, unforeseen
 from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import RESETS, Checkpoint, going
 from distributary.ingest.checkpoint.manifests import ManifestStore
@@ -43,7 +43,6 @@ from distributary.ingest.tables.change import LOG_RETENTION, log_retention
 from distributary.ingest.tables.log import entry_tag, newest_version
 from distributary.ingest.tables.log_checkpoint import Committed, LogCheckpoints
 from distributary.ingest.tables.state_by_spark import spark_schema
-from distributary.ingest.upkeep.compaction import raised_at
 from distributary.values import without_logins
 
 # Each job of Spark's waits for the driver for longer than it takes, where what was added is little.
@@ -193,9 +192,7 @@ class _Round:
         except failpoints.Failpoint:
             raise
         except Exception as error:  # noqa: BLE001 whatever it is, the others and the run go on without
-            done = Refreshed(
-                one.table, "failed", why=f"it failed by {raised_at(error)}, which nobody has foreseen"
-            )
+            done = Refreshed(one.table, "failed", why=unforeseen(error))
         return _timed(done, time.monotonic() - began)
 
     def _refreshed_and_sent(self, one: Instance) -> Refreshed:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-import traceback
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -16,7 +15,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from distributary.errors import DistributaryError, PipelineError
+from distributary.errors import DistributaryError, PipelineError, raised_at
 from distributary.ingest.derived.grouping import expressions
 from distributary.ingest.derived.inputs import EVERYTHING, Wanted
 from distributary.ingest.derived.instances import ENTITY_GIVEN, Instance
@@ -137,8 +136,7 @@ def _where(error: Exception) -> str:
     """An error's class and the line that raised it, and no value of a row."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__} in {error.filename}, line {error.lineno}"
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in {last.filename}, line {last.lineno}"
+    return raised_at(error)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 
+from distributary.errors import unforeseen
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.cubes import bins
 from distributary.ingest.log_paths import entry_path
@@ -158,13 +158,7 @@ def fault(error: BaseException) -> str:
     ends = not isinstance(error, Exception) and type(error).__name__ != _PANIC
     if ends or isinstance(error, failpoints.Failpoint):
         raise error
-    return f"it failed by {raised_at(error)}, which nobody has foreseen"
-
-
-def raised_at(error: BaseException) -> str:
-    """An error's class and the line that raised it."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in {last.filename}, line {last.lineno}"
+    return unforeseen(error)
 
 
 def _sizes(handle: DeltaTable) -> list[list[int]]:

@@ -38,6 +38,8 @@ DistributaryError
 
 from __future__ import annotations
 
+import traceback
+
 
 class DistributaryError(Exception):
     """The root of everything distributary raises on purpose.
@@ -207,3 +209,14 @@ class CommitImpossible(PipelineError):
 
 class BudgetSpent(PipelineError):
     """Too many failures, or too many evolution restarts, within their window."""
+
+
+def raised_at(error: BaseException) -> str:
+    """An error's class and the line that raised it: its words may have a row's values."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {last.filename}, line {last.lineno}"
+
+
+def unforeseen(error: BaseException) -> str:
+    """Why one of several things failed, by an error that nobody has named beforehand."""
+    return f"it failed by {raised_at(error)}, which nobody has foreseen"

@@ -329,15 +329,21 @@ def test_files_are_archived_once_nothing_may_have_to_be_written_again_from_them(
     assert ("2.json" in {info.path for info in archive.walk()}) == (kind == "store")
 
 
-def test_what_time_did_not_suffice_for_is_archived_by_a_later_batch_of_a_run_that_looks_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, root, archive = (PosixFiles(tmp_path / name) for name in ("landing", "root", "archive"))
+def four_files_one_a_batch(folder: Files, root: Files, archive: Files) -> LandingFolder:
+    """Files that land and are registered, and then are to be archived."""
     for number in range(4):
         folder.put(f"{number}.json", b"%d" % number)
     source = opened_landing(folder, root, max_files_a_batch=1)
     source.archives_to(archive)
     source.lag({"landing": {0: 0}})
+    return source
+
+
+def test_what_time_did_not_suffice_for_is_archived_by_a_later_batch_of_a_run_that_looks_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, root, archive = (PosixFiles(tmp_path / name) for name in ("landing", "root", "archive"))
+    source = four_files_one_a_batch(folder, root, archive)
     with monkeypatch.context() as slow:
         slow.setattr(archiving, "monotonic", count(step=3600).__next__)
         for number in range(4):
@@ -393,11 +399,7 @@ def goes_on(
 def test_files_that_were_registered_when_a_copy_was_made_and_moved_since_are_told(tmp_path: Path) -> None:
     """A backlog is in the copy's register, and that alone would say nothing."""
     folder, root, archive = (PosixFiles(tmp_path / name) for name in ("landing", "root", "archive"))
-    for number in range(4):
-        folder.put(f"{number}.json", b"%d" % number)
-    source = opened_landing(folder, root, max_files_a_batch=1)
-    source.archives_to(archive)
-    source.lag({"landing": {0: 0}})
+    source = four_files_one_a_batch(folder, root, archive)
     for number in range(5):
         source.batch_end(number, 4)
     assert len([info for info in archive.walk() if not info.path.startswith(".")]) == 3
