@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TypeAlias, cast
 
 from py4j.protocol import Py4JError
 from pyspark.serializers import CloudPickleSerializer
@@ -22,6 +22,7 @@ from distributary.ingest.batch.written_layouts import layouts
 from distributary.ingest.bronze.rule import ALREADY
 from distributary.ingest.columns.growth import Change, changes
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
+from distributary.ingest.kafka.kept_records import KeptRecords
 from distributary.ingest.kafka.portions import (
     ROWS_AT_ONCE,
     Portions,
@@ -49,6 +50,9 @@ from distributary.ingest.worker.gathering import SHIPPED_DDL, gather
 from distributary.ingest.worker.report import REPORT_DDL, Files, Questions, TaskReport, total
 
 _log = logging.getLogger(__name__)
+
+Records: TypeAlias = DataFrame | KeptRecords
+"""A batch's."""
 
 # Each pass answers all questions of the one before; more are needed only where answers bring new questions.
 MOST_PASSES = 8
@@ -111,17 +115,25 @@ class Workers:
         """The query's own session, so that the settings hold in one that a caller brought, and nowhere else in it."""
         session.conf.set(ROWS_AT_ONCE, str(self.arrow_rows))
 
-    def columns(self, records: DataFrame, pins: Pins) -> DataFrame:
-        """What workers need of a batch as Spark's Kafka source gives it."""
+    def columns(self, records: Records, pins: Pins) -> Records:
+        """What workers need of a batch as Spark's Kafka source gives it, or as it is kept in files."""
+        if isinstance(records, KeptRecords):
+            reading = replace(
+                records.reading,
+                rows=self.arrow_rows,
+                headers=self.headers,
+                beside=pins.rules.tables.beside,
+            )
+            return replace(records, reading=reading)
         return worker_columns(records, len(pins.rules.topics), self.headers, pins.rules.tables.beside)
 
-    def run_small(self, records: DataFrame, pins: Pins) -> TaskReport | None:
+    def run_small(self, records: Records, pins: Pins) -> TaskReport | None:
         """The same as `run`, over a batch as Spark's Kafka source gives it that is taken for one of small records.
 
         None where that is not to be tried; a report that says `large` where there were others.
         """
-        # Elsewhere what Spark is to bound is more than the records.
-        if pins.rules.decoding.engine == "spark" or self.ships(pins):
+        # Elsewhere what Spark is to bound is more than the records, or nothing.
+        if pins.rules.decoding.engine == "spark" or self.ships(pins) or isinstance(records, KeptRecords):
             return None
         largest = self.portions.largest(records.sparkSession)
         if largest is None:
@@ -137,7 +149,7 @@ class Workers:
         """Whether the rows of a table are brought together before they are written."""
         return max(len(pins.tables.known), self.spread.places) * self.slots > self.most_files
 
-    def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
+    def run(self, todo: Records, pins: Pins) -> TaskReport:
         """One Spark job over records, as many tasks as there are slots: each writes few, large files."""
         pins, session = for_workers(pins), todo.sparkSession
         with sent(session, pins) as given, _watched(session, self.ships(pins)) as done_again:
@@ -151,9 +163,9 @@ class Workers:
         report.retried = report.retried or speculates or done_again()
         return report
 
-    def _job(self, records: DataFrame, pins: Pins, given: Pins) -> DataFrame:
+    def _job(self, records: Records, pins: Pins, given: Pins) -> DataFrame:
         """The reports of tasks that are given pins as `given`."""
-        if pins.rules.decoding.engine == "spark":
+        if pins.rules.decoding.engine == "spark" and not isinstance(records, KeptRecords):
             records = spark_decoded(records, pins, given)
         if not self.ships(pins):
             return records.mapInArrow(demultiplex(given), REPORT_DDL)
@@ -246,8 +258,8 @@ class Settling:
         self._total = TaskReport()
         self._touched: set[str] = set()
 
-    def settle(self, records: DataFrame, pins: Pins) -> Settled:
-        """`records` is the batch as Spark's Kafka source gives it. Raises RestartToEvolve and PipelineErrors."""
+    def settle(self, records: Records, pins: Pins) -> Settled:
+        """`records` is the batch as Spark's Kafka source gives it, or as it is kept in files. Raises RestartToEvolve and PipelineErrors."""
         try:
             return self._settle(records, pins)
         except BaseException:
@@ -256,7 +268,7 @@ class Settling:
         finally:
             _tried(lambda: emptied(pins.batch.aside))
 
-    def _settle(self, whole: DataFrame, pins: Pins) -> Settled:
+    def _settle(self, whole: Records, pins: Pins) -> Settled:
         waiting: DataFrame | None = None
         for turn in range(MOST_PASSES):
             report, pins = self._survive(whole, waiting, pins)
@@ -301,7 +313,7 @@ class Settling:
         self._total = TaskReport(files=Files(growths=growths), retried=retried)
         return replace(pins, turn=replace(pins.turn, count_input=True))
 
-    def _survive(self, whole: DataFrame, waiting: DataFrame | None, pins: Pins) -> tuple[TaskReport, Pins]:
+    def _survive(self, whole: Records, waiting: DataFrame | None, pins: Pins) -> tuple[TaskReport, Pins]:
         """One pass over what waits, or all; where a payload kills its worker, once more with each tried in a child process first."""
         try:
             return self._passed(whole, waiting, pins), pins
@@ -311,7 +323,7 @@ class Settling:
         guarded = replace(pins, turn=replace(pins.turn, guarded=True))
         return self._passed(whole, waiting, guarded), guarded
 
-    def _passed(self, whole: DataFrame, waiting: DataFrame | None, pins: Pins) -> TaskReport:
+    def _passed(self, whole: Records, waiting: DataFrame | None, pins: Pins) -> TaskReport:
         if waiting is not None:
             return self._workers.run(waiting, pins)
         report = None if pins.turn.guarded else self._workers.run_small(whole, pins)

@@ -54,6 +54,11 @@ def as_rows(raw: pa.RecordBatch) -> pa.RecordBatch:
     )
 
 
+def time_type_numbers(types: pa.StringArray) -> pa.Int32Array:
+    """What these are by Kafka's own numbers; -1 where nothing is said."""
+    return pc.fill_null(pc.index_in(types, _TIME_TYPES), -1)
+
+
 def _time_types(numbers: pa.Int32Array) -> pa.StringArray:
     known = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(_TIME_TYPES)))
     return _TIME_TYPES.take(pc.if_else(known, numbers, pa.scalar(None, pa.int32())))

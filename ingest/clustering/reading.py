@@ -27,10 +27,8 @@ def rows_in(place: Files, files: Sequence[tuple[str, Action]], columns: pa.Schem
     """
     for opened_file, marked in opened_in(place, files):
         for number, first, count in opened_file.groups():
-            kept = alive(marked, first, count)
-            if len(kept):
-                rows = opened_file.table(number, columns)
-                yield rows if len(kept) == count else rows.take(pa.array(kept))
+            if len(alive(marked, first, count)):
+                yield staying(opened_file.table(number, columns), marked, first)
 
 
 def opened_in(
@@ -50,6 +48,12 @@ def opened_in(
         while waiting:
             # Nobody holds it behind its turn: of a store's file what was read stays in memory for as long.
             yield waiting.popleft()
+
+
+def staying(rows: pa.Table, marked: vectors.Positions, first: int) -> pa.Table:
+    """Rows of a file, from one on, without those that are marked."""
+    kept = alive(marked, first, rows.num_rows)
+    return rows if len(kept) == rows.num_rows else rows.take(pa.array(kept))
 
 
 def alive(marked: vectors.Positions, first: int, count: int) -> Any:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.ingest.clustering.curve import SAMPLE, Curve, Places
-from distributary.ingest.clustering.reading import alive, opened_in, rows_in
+from distributary.ingest.clustering.reading import alive, opened_in, rows_in, staying
 from distributary.ingest.clustering.writing import Made, Target, Written, value_at
 from distributary.ingest.columns.clustering import Path
 from distributary.ingest.columns.layout import Layout
@@ -37,13 +37,17 @@ _PLACE = "\0place"
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """What a first look tells: the curve, where it is cut, how many rows there are, how many of them stay, and what is NaN anywhere."""
+    """What a first look tells: the curve, where it is cut, how many rows there are, how many of them stay, and what is NaN anywhere.
+
+    held  the rows that stay, where memory holds all of them: no file is opened twice then
+    """
 
     curve: Curve
     cuts: Places
     rows: int
     stay: int
     with_nan: frozenset[Path] = frozenset()
+    held: Sequence[pa.Table] | None = None
 
 
 def write_sorted(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> list[Made]:
@@ -99,21 +103,33 @@ def _look(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> 
 def _look_for_nan(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> _Looked:
     """Over all files, at fractions: rows that have a NaN and come late would have a file of their own, and be brought together with the others for ever."""
     fractions, rows, stay = Fractions(Layout(target.columns)), 0, 0
+    held, size = list[pa.Table](), 0
     names = {path[0] for path in fractions.without_nan}
     told = pa.schema([one for one in target.columns if one.name in names])
     for opened_file, marked in opened_in(place, files):
         rows, stay = rows + opened_file.rows, stay + opened_file.rows - len(marked)
-        for number, _, _ in opened_file.groups() if names else ():
-            fractions.take(fractions.with_nan(opened_file.table(number, told)))
+        for number, first, _ in opened_file.groups():
+            if size <= MEMORY_BYTES:
+                some = staying(opened_file.table(number, target.columns), marked, first)
+                size += some.nbytes
+                held.append(some)
+            elif names:
+                held.clear()
+                some = opened_file.table(number, told)
+            else:
+                held.clear()
+                break
+            fractions.take(fractions.with_nan(some))
     every = Fractions(Layout(target.columns)).without_nan
-    return _Looked(Curve([]), np.empty(0, np.uint64), rows, stay, every - fractions.without_nan)
+    is_whole, with_nan = size <= MEMORY_BYTES, every - fractions.without_nan
+    return _Looked(Curve([]), np.empty(0, np.uint64), rows, stay, with_nan, held if is_whole else None)
 
 
 def _in_order(
     place: Files, files: Sequence[tuple[str, Action]], target: Target, looked: _Looked
 ) -> Iterator[pa.Table]:
     if not target.by:
-        yield from rows_in(place, files, target.columns)
+        yield from rows_in(place, files, target.columns) if looked.held is None else looked.held
         return
     with_places = (
         rows.append_column(_PLACE, pa.array(looked.curve.places(_values(rows, target.by))))

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from distributary.codecs.base import load_codec
 from distributary.errors import CommitImpossible
@@ -21,7 +21,7 @@ from distributary.ingest.batch.attempt import Attempts, logged_changes
 from distributary.ingest.batch.decide import Attempt, Before, Decision, code_version, draft
 from distributary.ingest.batch.new_tables import memories
 from distributary.ingest.batch.objections import Objections
-from distributary.ingest.batch.passes import Settled, Settling, Workers, discard, planned_changes
+from distributary.ingest.batch.passes import Records, Settled, Settling, Workers, discard, planned_changes
 from distributary.ingest.batch.schema_answers import SchemaAnswers
 from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.batch.waiting_records import waiting_records
@@ -62,10 +62,10 @@ class _Staged(Workers):
 
     __slots__ = ()
 
-    def run_small(self, records: DataFrame, pins: Pins) -> None:
+    def run_small(self, records: Records, pins: Pins) -> None:
         """Their sizes are bounded by the files that they are in."""
 
-    def columns(self, records: DataFrame, pins: Pins) -> DataFrame:
+    def columns(self, records: Records, pins: Pins) -> Records:
         """They have the columns that workers need."""
         return records
 
@@ -152,7 +152,7 @@ class Deciding:
         sweep(self.attempts.run.root, self.kept.id, [range(NUMBER, NUMBER + 1)], ())
 
     def _settled(
-        self, records: DataFrame, offsets: Offsets, workers: Workers, placed: Stretches = NO_STRETCHES
+        self, records: Records, offsets: Offsets, workers: Workers, placed: Stretches = NO_STRETCHES
     ) -> tuple[Settled, Before]:
         """Every record in its place, but for those that `placed` has; and what there was before."""
         run, before = self.attempts.run, self._before()

@@ -65,7 +65,12 @@ class OfBronze(Deciding):
             return Decided(None, already), Outcome()
         self._begin()
         run, offsets = self.attempts.run, self.portion.offsets
-        records = todo.raw.frame(self.spark, offsets, self.portion.chosen, once=todo.once)
+        chosen, by_spark = self.portion.chosen, run.rules.workers.decoding.engine == "spark"
+        records = (
+            todo.raw.frame(self.spark, offsets, chosen, once=todo.once)
+            if todo.once or by_spark
+            else todo.raw.in_files(self.spark, offsets, chosen)
+        )
         workers = Workers(
             run.workers.slots, run.workers.headers, run.workers.arrow_rows, run.workers.most_files
         )

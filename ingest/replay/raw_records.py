@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from itertools import starmap
 from operator import or_
 from typing import Any
@@ -20,6 +20,7 @@ from pyspark.sql import functions as sql
 
 from distributary.errors import PipelineError
 from distributary.ingest.bronze import rows as bronze
+from distributary.ingest.kafka.kept_records import KeptFile, KeptRecords, Reading
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.columns import DataColumns
@@ -87,7 +88,17 @@ def may_have(told: Mapping[str, Any], names: Sequence[str], offsets: Offsets) ->
     )
 
 
-def lie_in(rows: pa.Table, offsets: Offsets) -> pa.Array:
+def _are_wanted(rows: pa.RecordBatch, offsets: Offsets, chosen: Chosen) -> pa.BooleanArray:
+    """As `frame` chooses them. One place may have another record of another time, as of a topic that was made anew."""
+    found, at = lie_in(rows, offsets), rows["kafka_ts"]
+    if chosen.since is not None:
+        found = pc.and_(found, pc.greater_equal(at, pa.scalar(chosen.since, at.type)))
+    if chosen.until is not None:
+        found = pc.and_(found, pc.less(at, pa.scalar(chosen.until, at.type)))
+    return found
+
+
+def lie_in(rows: pa.Table | pa.RecordBatch, offsets: Offsets) -> pa.Array:
     """Which of some rows are of a record of a range."""
     found = pa.repeat(pa.scalar(False), rows.num_rows)
     topics, numbers, places = (rows[name] for name in PLACE)
@@ -160,6 +171,11 @@ class RawRecords:
         """Those of its files that may have any of a range."""
         mine = tuple(one for one in self.files if self.learned.may_have(one, offsets))
         return RawRecords(mine, self.learned)
+
+    def in_files(self, spark: SparkSession, offsets: Offsets, chosen: Chosen) -> KeptRecords:
+        """The same as `frame`, for workers that read the files themselves; those that are kept several times come as often."""
+        files = [KeptFile(one.place, one.name, one.add["size"]) for one in self.files]
+        return KeptRecords(spark, files, Reading(partial(_are_wanted, offsets=offsets, chosen=chosen)))
 
     def frame(self, spark: SparkSession, offsets: Offsets, chosen: Chosen, *, once: bool) -> DataFrame:
         """The records of a range, and of the time that is chosen, as Spark's Kafka source gives them; `once` leaves out those that are kept several times."""

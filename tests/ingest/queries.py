@@ -18,7 +18,7 @@ from tests.ingest.pipelines import begun, checkpoint, owners, registry, schema_b
 
 from distributary.ingest.batch.attempt import Attempts, Run
 from distributary.ingest.batch.finish import Finisher
-from distributary.ingest.batch.passes import Workers
+from distributary.ingest.batch.passes import Records, Workers
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.runner import BatchRunner, Done
 from distributary.ingest.checkpoint.generation import check_same_topics
@@ -41,10 +41,10 @@ class InProcess(Workers):
 
     passes: list[Pins] = field(default_factory=list)
 
-    def columns(self, records: DataFrame, pins: Pins) -> DataFrame:
+    def columns(self, records: Records, pins: Pins) -> Records:
         return records
 
-    def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
+    def run(self, todo: Records, pins: Pins) -> TaskReport:
         self.passes.append(pins)
         task = Demultiplexer(pins)
         task.take(cast("Any", todo).batch)

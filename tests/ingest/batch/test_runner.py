@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
-from pyspark.sql import DataFrame
 from tests.ingest.batches import generation
 from tests.ingest.kafka_records import Sent, numbered
 from tests.ingest.pipelines import make_table
@@ -20,6 +19,7 @@ from tests.ingest.queries import EVENTS, GOLF, QUEST, InProcess, Query, batches,
 from distributary.errors import CheckpointMismatch, Fenced, PipelineError, PolicyStopped, TableAhead
 from distributary.ingest import failpoints
 from distributary.ingest.batch.finish import Finisher
+from distributary.ingest.batch.passes import Records
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.checkpoint.folder import CHANGES
 from distributary.ingest.checkpoint.manifests import ManifestStore
@@ -388,7 +388,7 @@ def test_a_record_type_that_brings_columns_to_a_table_ends_the_query(tmp_path: P
 class KeepingBack(InProcess):
     """Workers that were handed large records, and wrote the others."""
 
-    def run_small(self, records: DataFrame, pins: Pins) -> TaskReport:
+    def run_small(self, records: Records, pins: Pins) -> TaskReport:
         report = self.run(records, pins)
         report.large = True
         return report
@@ -409,7 +409,7 @@ def test_of_a_pass_that_kept_large_records_back_nothing_stays(tmp_path: Path) ->
 class Retried(InProcess):
     """Workers whose first pass did a task twice, and left a file of which no report tells."""
 
-    def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
+    def run(self, todo: Records, pins: Pins) -> TaskReport:
         report = super().run(todo, pins)
         if len(self.passes) == 1:
             report.retried = True

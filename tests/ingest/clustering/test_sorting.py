@@ -91,10 +91,20 @@ def test_all_rows_come_once_and_files_tell_narrow_bounds(
     assert not list(tmp_path.glob("distributary-*"))
 
 
-def test_without_columns_rows_stay_in_the_order_that_they_came_in(tmp_path: Path) -> None:
-    made = written(files_at(tmp_path), [events(700), events(700, 700)], 10**9, ())
+@pytest.mark.parametrize("memory", [2**30, 20_000, 0])
+def test_without_columns_rows_stay_in_the_order_that_they_came_in_and_no_number_is_in_one_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int
+) -> None:
+    monkeypatch.setattr(sorting, "MEMORY_BYTES", memory)
+    some, others = (
+        events(700, first).append_column("new", pa.array([1.0] * 699 + [last]))
+        for first, last in ((0, 2.0), (700, float("nan")))
+    )
+    made = written(files_at(tmp_path), [some, others], 10**9, ())
     (rows,) = rows_of(files_at(tmp_path), made)
     assert [row["n"] for row in rows] == list(range(1_400))
+    told = json.loads(made[0].statistics)
+    assert "new" not in told["maxValues"]
 
 
 def test_one_value_in_all_rows_stays_within_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -8,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import Row
 from tests.ingest.kafka_records import pins
 
-from distributary.ingest.batch.passes import Workers
+from distributary.ingest.batch.passes import Records, Workers
 from distributary.ingest.kafka.portions import (
     BYTES_AT_ONCE,
     ROWS_AT_ONCE,
@@ -86,7 +87,7 @@ def test_small_records_are_handed_over_by_so_many_rows_whatever_their_session_wa
     told: list[str | None] = []
 
     class Asked(Workers):
-        def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
+        def run(self, todo: Records, pins: Pins) -> TaskReport:
             told.append(session.conf.get(ROWS_AT_ONCE))
             return TaskReport()
 
@@ -144,8 +145,8 @@ def test_names_of_headers_take_room_where_workers_are_handed_them(
     found: list[int] = []
 
     class Asked(Workers):
-        def run(self, todo: DataFrame, pins: Pins) -> TaskReport:
-            found.extend(row["partition"] for row in todo.collect())
+        def run(self, todo: Records, pins: Pins) -> TaskReport:
+            found.extend(row["partition"] for row in cast("DataFrame", todo).collect())
             return TaskReport()
 
     # A thousand bytes a record, a quarter of them for headers.
