@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import wait
+from functools import partial
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_what_a_question_raises_is_raised_to_who_asked_and_the_next_one_is_answe
 def test_a_question_that_hangs_holds_up_none_behind_it() -> None:
     goes_on = threading.Event()
     hanging = [aside(goes_on.wait) for _ in range(3)]
-    assert [answer_to(lambda n=n: n, NOBODY_STOPS) for n in range(3)] == [0, 1, 2]
+    assert [answer_to(partial(int, n), NOBODY_STOPS) for n in range(3)] == [0, 1, 2]
     assert not any(one.done() for one in hanging)
     goes_on.set()
     assert not wait(hanging, 60).not_done
@@ -54,7 +55,7 @@ def test_however_a_question_and_the_end_of_a_thread_meet_it_is_answered(
 ) -> None:
     monkeypatch.setattr(interruptible, "_IDLE_SECONDS", 0.0001)
     for number in range(500):
-        assert answer_to(lambda n=number: n, NOBODY_STOPS, 60) == number
+        assert answer_to(partial(int, number), NOBODY_STOPS, 60) == number
 
 
 # In a process of its own: to fork one that has threads is no good.
