@@ -135,8 +135,6 @@ def test_workers_get_ready_while_a_lease_is_watched_and_not_where_its_locks_tell
     assert spark.conf.get(_ASKED, "") == ("true" if watched else "")
 
 
-# Lighter: test_stuck_tables.py puts tables aside, and tests/ingest/test_resolve.py says where that cannot be.
-@pytest.mark.heavy
 def test_a_table_that_is_stuck_is_not_put_aside_where_nothing_can_be_renamed(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:

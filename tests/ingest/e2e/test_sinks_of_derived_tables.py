@@ -281,8 +281,6 @@ def test_files_have_each_version_whole_and_a_repeat_writes_nothing(kit: Pipeline
     assert sorted(found.to_pylist(), key=str) == table(kit)
 
 
-# Lighter: test_one_that_many_tables_look_things_up_in_is_read_once_until_it_changes (tests/ingest/derived/test_lookups.py).
-@pytest.mark.heavy
 @pytest.mark.folder
 def test_a_table_that_is_looked_up_in_counts_as_it_is_and_has_all_made_again_when_it_changes(
     kit: PipelineKit,
