@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as NotInTime
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TypeVar
 
@@ -18,6 +22,10 @@ WAITS = (1.0, 30.0)
 GRACE_SECONDS = 1.0
 
 _LOOK_SECONDS = 0.1
+
+# A thread that has its answer waits so long for another question: a new one would have to connect to the JVM anew, which takes longer than most
+# answers, and a run asks a dozen before its first batch.
+_IDLE_SECONDS = 2.0
 
 
 class Stopped(Exception):
@@ -71,11 +79,45 @@ def aside(ask: Callable[[], T]) -> Future[T]:
     """The answer to come, of a thread that nobody has to wait for: a request that hangs must not keep a run from ending."""
     answer: Future[T] = Future()
 
-    def run() -> None:
+    def asked() -> Callable[[], None]:
         try:
-            answer.set_result(ask())
+            found = ask()
         except BaseException as error:  # noqa: BLE001 whoever waits for the answer raises it
-            answer.set_exception(error)
+            return partial(answer.set_exception, error)
+        return partial(answer.set_result, found)
 
-    threading.Thread(target=run, name="question", daemon=True).start()
+    try:
+        # One that hangs is not among them.
+        questions = _idle.pop()
+    except IndexError:
+        questions = SimpleQueue()
+        threading.Thread(target=_answer, args=(questions,), name="question", daemon=True).start()
+    questions.put(asked)
     return answer
+
+
+# Asks, and gives what tells the answer.
+_Question = Callable[[], Callable[[], None]]
+
+# The questions of each thread that has none.
+_idle: list[SimpleQueue[_Question]] = []
+
+# A process that is forked has none of these threads.
+os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _answer(questions: SimpleQueue[_Question]) -> None:
+    """One question after the other, until none has come for a while."""
+    while True:
+        try:
+            tell = questions.get(timeout=_IDLE_SECONDS)()
+        except Empty:
+            with suppress(ValueError):
+                _idle.remove(questions)
+                return
+            # Somebody has just taken it, and is about to ask.
+            continue
+        # Before the answer is told: by it comes the next question.
+        _idle.append(questions)
+        tell()
+        del tell

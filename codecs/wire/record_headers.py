@@ -25,3 +25,10 @@ def last_header(headers: Column, name: str) -> Column:
     """
     named = F.filter(headers, lambda header: header["key"] == F.lit(name))
     return F.try_element_at(named, F.lit(-1))["value"]
+
+
+def last_header_sql(headers: str, name: str) -> str:
+    """The same as SQL, of a column that is called so: whoever asks for each batch asks the JVM once, not for each part."""
+    # A text as SQL writes it means one thing or the other by the session's settings.
+    wanted = f"CAST(X'{name.encode().hex()}' AS STRING)"
+    return f"try_element_at(filter(`{headers}`, header -> header.`key` = {wanted}), -1).`value`"

@@ -31,6 +31,11 @@ class SparkFiles:
         return self.folder / "offsets" / str(batch_id)
 
     @property
+    def commits(self) -> Path:
+        """Where Spark notes which batches are done."""
+        return self.folder / "commits"
+
+    @property
     def initial_offsets(self) -> Path:
         """Where Spark's Kafka source wrote down where the very first batch starts."""
         return self.folder / "sources" / "0" / "0"

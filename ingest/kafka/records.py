@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as sql
 
-from distributary.codecs.wire.record_headers import VALUE_HEADER, last_header
+from distributary.codecs.wire.record_headers import VALUE_HEADER, last_header_sql
 from distributary.ingest.bronze.rows import HEADERS
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
@@ -63,32 +62,27 @@ def worker_columns(
     `headers` are those of `record_headers`. Of several headers of one name the last counts, as in Kafka's clients.
     `beside` is what rules of tables make columns of.
     """
-    columns = [
-        sql.col("partition"),
-        sql.col("offset"),
-        sql.col("timestamp").alias("ts"),
-        sql.col("key"),
-        sql.col("value"),
-    ]
+    columns = ["`partition`", "`offset`", "`timestamp` AS ts", "`key`", "`value`"]
     if topics > 1:
-        columns.append(sql.col("topic"))
-    columns += [last_header(sql.col("headers"), name).alias(column) for column, name in headers.items()]
+        columns.append("`topic`")
+    columns += [f"{last_header_sql('headers', name)} AS `{column}`" for column, name in headers.items()]
     if beside.headers:
-        wanted = (last_header(sql.col("headers"), name) for name in beside.headers)
-        columns.append(sql.array(*wanted).alias("headers"))
+        wanted = ", ".join(last_header_sql("headers", name) for name in beside.headers)
+        columns.append(f"array({wanted}) AS headers")
     if beside.every_header:
-        columns.append(sql.expr(none_as_empty("headers")).alias("every_header"))
+        columns.append(none_as_empty("headers", "every_header"))
     if beside.timestamp_type:
-        columns.append(sql.col("timestampType").alias("ts_type"))
-    return records.select(*columns)
+        columns.append("`timestampType` AS ts_type")
+    # As texts, for each batch: the JVM would be asked for the parts of each one by one.
+    return records.selectExpr(*columns)
 
 
-def none_as_empty(lists: str) -> str:
-    """A column of lists on its way to workers, as SQL.
+def none_as_empty(lists: str, called: str | None = None) -> str:
+    """A column of lists on its way to workers, as SQL; called otherwise there where that is said.
 
     Where Spark adds up bytes after each row, a list that is null has it go through all rows before.
     """
-    return f"coalesce(`{lists}`, array()) AS `{lists}`"
+    return f"coalesce(`{lists}`, array()) AS `{called or lists}`"
 
 
 def raw_records(batch: pa.RecordBatch, topics: tuple[str, ...]) -> pa.RecordBatch:

@@ -144,10 +144,10 @@ class TopicReader:
 
 def _read_right(records: DataFrame) -> DataFrame:
     """The records; one whose time Spark misreads ends them as one whose time it cannot read does: by Java's overflow."""
-    time = sql.col("timestamp")
-    misread = sql.timestamp_millis(sql.unix_millis(time) - sql.lit(_TOO_FAR))
-    is_right = sql.unix_millis(time) >= sql.lit(FIRST_READ_RIGHT)
-    return records.withColumn("timestamp", sql.when(is_right, time).otherwise(misread))
+    millis = "unix_millis(`timestamp`)"
+    misread = f"timestamp_millis({millis} - {_TOO_FAR})"
+    right = f"CASE WHEN {millis} >= {FIRST_READ_RIGHT} THEN `timestamp` ELSE {misread} END"
+    return records.withColumn("timestamp", sql.expr(right))
 
 
 def complete(positions: Positions, partitions: Mapping[str, Sequence[int]]) -> Positions:

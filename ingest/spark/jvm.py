@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from py4j.java_gateway import JavaGateway
+from py4j.java_gateway import JavaClass, JavaGateway, java_import
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
@@ -68,6 +68,27 @@ def launch(conf: SparkConf) -> None:
         if SparkContext._gateway is None:
             gateway = launch_gateway(conf, {"stderr": standard_error})  # type: ignore[no-untyped-call]
             SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+            _know(gateway.jvm)
+
+
+# What PySpark asks a JVM for by these names alone, several times a batch.
+_ASKED_FOR = (
+    "PythonUtils",
+    "PythonSQLUtils",
+    "PythonRDD",
+    "SimplePythonFunction",
+    "PythonForeachBatchHelper",
+)
+
+
+def _know(jvm: Any) -> None:
+    """Have a JVM know these classes by their names: it would look for each in one package after the other, through all jars, every time."""
+    # As PySpark does with each query.
+    java_import(jvm, "org.apache.spark.sql.execution.streaming.sources.*")
+    for name in _ASKED_FOR:
+        found = getattr(jvm, name)
+        if isinstance(found, JavaClass):
+            java_import(jvm, found._fqn)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -65,13 +66,27 @@ class Pool:
 
 def pool(field: Field, schema: EventSchema, seed: int, encoder: Encoder) -> Pool:
     """Values for one field; the same for the same seed, field and version, whatever writes them."""
-    rng = np.random.default_rng([seed, schema.version, *field.name.encode()])
-    return pool_of([_value(field, schema, rng) for _ in range(POOL_SIZE)], field, encoder)
+    values = _values(field, seed, schema.version, tuple(schema.messages.items()), tuple(schema.enums.items()))
+    return pool_of(values, field, encoder)
 
 
 def pool_of(values: Sequence[Any], field: Field, encoder: Encoder) -> Pool:
     """These values of a field."""
     return Pool(encoder.fragments(field, values), encoder.column(field, values))
+
+
+@lru_cache(maxsize=256)
+def _values(
+    field: Field,
+    seed: int,
+    version: int,
+    messages: tuple[tuple[str, tuple[Field, ...]], ...],
+    enums: tuple[tuple[str, tuple[str, ...]], ...],
+) -> Sequence[Any]:
+    """Drawn once a process, not by each of the simulations that follow one another in tests: it takes half of a small one's time."""
+    rng = np.random.default_rng([seed, version, *field.name.encode()])
+    schema = EventSchema(version, "", dict(messages), dict(enums))
+    return [_value(field, schema, rng) for _ in range(POOL_SIZE)]
 
 
 def _value(field: Field, schema: EventSchema, rng: np.random.Generator) -> Any:

@@ -114,7 +114,8 @@ def compare(
     lake = lake if log is None else lake.of_generation(log.generation.id)
     # Before the tables, which are asked about its generations.
     ledger = _or_broken(BATCHES_TABLE, lambda: read_ledger(lake), broken)
-    tables = _survey(lake, generations(ledger or (), log), on_progress)
+    tables = Survey(generations(ledger or (), log))
+    _survey(lake, tables, on_progress, checksums=truth is not None)
     quarantine = _or_broken(QUARANTINE_TABLE, lambda: survey_quarantine(lake, truth), broken)
     held = quarantine or QuarantineSurvey()
     kept = survey_kept(lake, ledger or (), tables.generations)
@@ -147,14 +148,13 @@ def compare(
 
 
 def _survey(
-    lake: Lake, generations: frozenset[str], on_progress: Callable[[SurveyedSoFar], None] | None
-) -> Survey:
-    names, tables = lake.entity_tables(), Survey(generations)
+    lake: Lake, tables: Survey, on_progress: Callable[[SurveyedSoFar], None] | None, *, checksums: bool
+) -> None:
+    names = lake.entity_tables()
     for done, name in enumerate(names):
         if on_progress is not None:
             on_progress(SurveyedSoFar(name, done, len(names)))
-        survey_table(lake, name, tables)
-    return tables
+        survey_table(lake, name, tables, checksums=checksums)
 
 
 def _or_broken(name: str, read: Callable[[], Read], broken: list[Difference]) -> Read | None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import ast
 import base64
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from inspect import cleandoc, getsource
+from itertools import pairwise
 from pathlib import Path
+from textwrap import dedent
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 from pydantic import (
@@ -16,6 +20,7 @@ from pydantic import (
     ByteSize,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainSerializer,
     ValidationError,
     ValidationInfo,
@@ -23,7 +28,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails, InitErrorDetails
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, ErrorDetails, InitErrorDetails
 from typing_extensions import Self
 
 # The keys that lead to a setting, from the top of the file.
@@ -138,9 +144,7 @@ def _masked_login(scheme: str, word: str) -> str:
 class Group(BaseModel):
     """What all groups have in common: frozen, no unknown settings, no values in error messages."""
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", hide_input_in_errors=True, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     if not TYPE_CHECKING:  # which takes a class with this method for one whose fields can be set
 
@@ -148,6 +152,24 @@ class Group(BaseModel):
             # Pydantic's own error quotes the value, which may be a secret.
             wrong = InitErrorDetails(type="frozen_instance", loc=(name,), input=None)
             raise ValidationError.from_exception_data(type(self).__name__, [wrong], hide_input=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """The schema, with what stands below each setting as its description.
+
+        Pydantic itself would read the source for that whenever a group is imported, a quarter of a second for all of them.
+        """
+        schema = handler(core_schema)
+        settings = handler.resolve_ref_schema(schema).get("properties", {})
+        for name, text in _docstrings(cls).items():
+            setting = settings.get(name, {})
+            told = handler.resolve_ref_schema(setting) if "$ref" in setting else {}
+            # What only repeats the group's is left out, as Pydantic does.
+            if setting and told.get("description") != text:
+                setting.setdefault("description", text)
+        return schema
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together, of values that are each right by themselves."""
@@ -158,6 +180,24 @@ class Group(BaseModel):
         if found := tuple(self.wrong()):
             raise WrongValues(*found)
         return self
+
+
+def _docstrings(group: type[Group]) -> dict[str, str]:
+    """What stands below each setting of a group, those of the groups that it is made of among them."""
+    found = dict[str, str]()
+    for one in reversed(group.__mro__):
+        if issubclass(one, Group):
+            (body,) = ast.parse(dedent(getsource(one))).body
+            for setting, below in pairwise(getattr(body, "body", ())):
+                if (
+                    isinstance(setting, ast.AnnAssign)
+                    and isinstance(setting.target, ast.Name)
+                    and isinstance(below, ast.Expr)
+                    and isinstance(below.value, ast.Constant)
+                    and isinstance(below.value.value, str)
+                ):
+                    found[setting.target.id] = cleandoc(below.value.value)
+    return found
 
 
 def _empty_is_none(value: Any, info: ValidationInfo) -> Any:

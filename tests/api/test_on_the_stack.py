@@ -87,6 +87,8 @@ def blocks() -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
+# Lighter: test_the_examples_of_the_docstrings_are_true calls the same.
+@pytest.mark.heavy
 @pytest.mark.usefixtures("spark")
 def test_the_code_of_the_page_runs(
     stack: LocalStack,

@@ -178,7 +178,8 @@ def test_an_outage_is_never_turned_into_nulls(spark: SparkSession, stack: LocalS
         functions.from_protobuf("value", options=options(stack, topic, mode="PERMISSIVE"))
 
 
-@pytest.mark.parametrize("into", [None, "event"])
+# Without a column for them the same ones stand beside each other.
+@pytest.mark.parametrize("into", [pytest.param(None, marks=pytest.mark.heavy), "event"])
 def test_decode_gives_columns_and_says_what_was_wrong(
     spark: SparkSession, registry: ConfluentRegistry, topic: Topic, into: str | None
 ) -> None:

@@ -25,6 +25,8 @@ def blocks() -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 
 
+# What it calls is in the other tests of this folder.
+@pytest.mark.heavy
 def test_the_code_of_the_page_runs(
     spark: SparkSession, stack: LocalStack, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -66,7 +66,8 @@ def frame_of(
     ).coalesce(1)
 
 
-@pytest.mark.parametrize("engine", ["python", "spark"])
+# Spark's own reads what this one hands it: test_other_formats.py.
+@pytest.mark.parametrize("engine", ["python", pytest.param("spark", marks=pytest.mark.heavy)])
 def test_avro_is_read_by_what_the_header_names(
     spark: SparkSession, server: AnswerServer, engine: str
 ) -> None:

@@ -293,6 +293,8 @@ def test_what_is_sent_is_run_and_verified(settings: Path, tmp_path: Path) -> Non
     assert run("verify", settings, "--truth", truth).stdout.startswith("holds: ")
 
 
+# Lighter: test_a_schema_that_grows_keeps_what_it_has (test_infer.py) looks; a run then is as any other.
+@pytest.mark.heavy
 @pytest.mark.stack
 @pytest.mark.spark
 @pytest.mark.usefixtures("shared")

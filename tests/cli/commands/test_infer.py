@@ -65,6 +65,8 @@ def infer(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     return run
 
 
+# Lighter: test_another_look_at_entities_changes_only_the_one_that_changed, and what changes is shown above.
+@pytest.mark.heavy
 def test_a_second_look_shows_what_changed_and_keeps_a_version(
     infer: Infer, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:
@@ -83,7 +85,7 @@ def test_a_second_look_shows_what_changed_and_keeps_a_version(
     assert "no field changed\n3 fields: version 2 in " in infer(file, "--refresh")
 
 
-@pytest.mark.parametrize("schema_per", ["topic", "entity"])
+@pytest.mark.parametrize("schema_per", [pytest.param("topic", marks=pytest.mark.heavy), "entity"])
 def test_what_changes_is_shown_before_it_is_written(  # noqa: PLR0917
     infer: Infer,
     stack: LocalStack,
@@ -119,7 +121,7 @@ def test_what_changes_is_shown_before_it_is_written(  # noqa: PLR0917
     assert "2 fields: version 2 in " in kept
 
 
-@pytest.mark.parametrize("schema_per", ["topic", "entity"])
+@pytest.mark.parametrize("schema_per", ["topic", pytest.param("entity", marks=pytest.mark.heavy)])
 def test_what_is_kept_already_is_told_and_where_the_hints_say_otherwise(
     infer: Infer, stack: LocalStack, topic: str, tmp_path: Path, schema_per: str
 ) -> None:
@@ -153,6 +155,8 @@ def test_what_is_kept_already_is_told_and_where_the_hints_say_otherwise(
     assert outcome() == (2, False, [])
 
 
+# Lighter: test_names_made_of_data_make_no_schema_until_they_are_a_map (tests/ingest/inference/test_topic.py).
+@pytest.mark.heavy
 def test_names_made_of_data_are_refused_and_the_schema_stays(
     infer: Infer, stack: LocalStack, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -226,7 +230,7 @@ def test_another_look_at_entities_changes_only_the_one_that_changed(
     assert len(infer(file).splitlines()) == 4
 
 
-@pytest.mark.parametrize("schema_per", ["topic", "entity"])
+@pytest.mark.parametrize("schema_per", [pytest.param("topic", marks=pytest.mark.heavy), "entity"])
 def test_a_schema_that_grows_keeps_what_it_has(
     infer: Infer, stack: LocalStack, topic: str, tmp_path: Path, schema_per: str
 ) -> None:

@@ -180,7 +180,8 @@ def both(
 GAME = Route(field="game", table="t_{entity}")
 
 
-@pytest.mark.parametrize("route", [GAME, Route(by="expression", expression="lower(game) || '_' || isnull(PLY)", table="t_{entity}")])  # fmt: skip
+# By a field JSON is routed below.
+@pytest.mark.parametrize("route", [pytest.param(GAME, marks=pytest.mark.heavy), Route(by="expression", expression="lower(game) || '_' || isnull(PLY)", table="t_{entity}")])  # fmt: skip
 def test_avro_comes_to_the_same(zoned: SparkSession, tmp_path: Path, route: Route) -> None:
     natively, by_spark = both(zoned, tmp_path, AVRO_VALUES, codec="avro", records=tuple(AVRO), route=route)
     assert by_spark == natively
@@ -200,7 +201,7 @@ def test_json_comes_to_the_same_and_what_from_json_drops_is_rescued(
     assert bool(natively["aside"]) == (more != {"grow": False})
 
 
-@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("guarded", [False, pytest.param(True, marks=pytest.mark.heavy)])
 def test_formats_beside_each_other_come_to_the_same(
     spark: SparkSession, tmp_path: Path, guarded: bool
 ) -> None:

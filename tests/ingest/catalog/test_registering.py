@@ -74,6 +74,8 @@ def test_names_show_what_tables_become(spark: SparkSession, tmp_path: Path, data
     assert spark.table(f"{database}.quest").columns == ["a", "b"]
 
 
+# Lighter: test_tables_that_come_while_a_run_goes_on_are_named_by_its_end.
+@pytest.mark.heavy
 def test_a_later_run_names_what_came_since_and_leaves_what_went(
     spark: SparkSession, tmp_path: Path, database: str
 ) -> None:

@@ -16,7 +16,6 @@ _HOLDS = """
 import sys
 from distributary.ingest.checkpoint.scratch import scratch_folder
 with scratch_folder() as spark:
-    (spark.folder / "offsets").mkdir()
     print(spark.folder, flush=True)
     sys.stdin.read()
 """
@@ -35,7 +34,6 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_folder_goes_with_its_query(temporary: Path) -> None:
     with scratch_folder() as spark:
-        spark.offsets(0).parent.mkdir()
         spark.offsets(0).write_text("v1")
     assert [*temporary.iterdir()] == []
 

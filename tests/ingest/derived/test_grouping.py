@@ -57,7 +57,7 @@ def test_averages_of_decimals_are_the_decimals_that_spark_makes(bench: Bench, sp
 @pytest.mark.parametrize(
     ("kind", "value"),
     # One of whose sum there is none, and one whose average has more digits than decimals have.
-    [((38, 0), 8 * 10**37), ((38, 0), 10**36)],
+    [((38, 0), 8 * 10**37), pytest.param((38, 0), 10**36, marks=pytest.mark.heavy)],
 )
 def test_an_average_that_is_no_decimal_is_an_error_as_sparks_own_is_and_leaves_what_was(
     bench: Bench, spark: SparkSession, kind: tuple[int, int], value: int

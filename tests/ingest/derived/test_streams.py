@@ -263,7 +263,14 @@ def test_a_session_is_there_once_nothing_came_for_so_long_and_stays_as_it_was(be
 
 
 @pytest.mark.parametrize(
-    "cars", ["count(DISTINCT car)", "count(DISTINCT car) FILTER (WHERE car > 0)", "size(collect_set(car))"]
+    "cars",
+    [
+        "count(DISTINCT car) FILTER (WHERE car > 0)",
+        *(
+            pytest.param(text, marks=pytest.mark.heavy)
+            for text in ("count(DISTINCT car)", "size(collect_set(car))")
+        ),
+    ],
 )
 def test_values_are_counted_once_in_a_session_whatever_else_is_counted(bench: Bench, cars: str) -> None:
     columns = {"n": "count(*)", "cars": cars, "cities": "count(DISTINCT city)"}
@@ -379,6 +386,8 @@ def test_other_settings_and_other_types_are_refused_by_name(bench: Bench) -> Non
     assert "is of type string; make a timestamp of it" in bench.derive(text).why
 
 
+# Lighter: test_what_is_made_anew_of_no_rows_forgets_up_to_when_there_were_some.
+@pytest.mark.heavy
 def test_windows_of_other_settings_in_between_are_not_kept_as_if_they_were_those_of_the_first(
     bench: Bench,
 ) -> None:
@@ -393,7 +402,7 @@ def test_windows_of_other_settings_in_between_are_not_kept_as_if_they_were_those
     assert bench.derive(update).how == "added"
 
 
-@pytest.mark.parametrize("output", ["append", "update"])
+@pytest.mark.parametrize("output", ["append", pytest.param("update", marks=pytest.mark.heavy)])
 def test_what_is_made_anew_of_no_rows_forgets_up_to_when_there_were_some(bench: Bench, output: str) -> None:
     rule = with_(SESSIONS, output=output)
     bench.put(seen(1), seen(30))

@@ -100,6 +100,8 @@ def test_a_batch_that_dies_and_is_brought_to_its_end_keeps_each_record_once(
     assert_whole(kit)
 
 
+# Lighter: test_a_batch_that_dies_and_is_brought_to_its_end_keeps_each_record_once; lost files of other tables are in test_crashes.py.
+@pytest.mark.heavy
 def test_a_lost_file_of_a_decided_batch_is_written_again(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:
@@ -136,6 +138,8 @@ def test_each_topic_has_a_table_of_its_own_where_the_name_says_so(
     assert not verify(kit.settings).differences
 
 
+# Most other pipelines of these tests are without it, and look into quarantine.
+@pytest.mark.heavy
 def test_without_it_nothing_is_kept_and_quarantined_records_have_no_headers(kit: PipelineKit) -> None:
     send_mixed(kit)
     kit.run()

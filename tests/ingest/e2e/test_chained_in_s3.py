@@ -62,6 +62,8 @@ def chained(tmp_path: Path, spark: SparkSession, s3_store: Store) -> Chained:
     return Chained(tmp_path, spark, s3_store)
 
 
+# Lighter: test_chained.py does so in a folder; tests/ingest/inputs/delta and tests/ingest/storage have the store.
+@pytest.mark.heavy
 def test_tables_in_a_store_are_read_are_planned_for_come_and_go_and_are_replayed(chained: Chained) -> None:
     chained.append("ludo", range(4))
     chained.reads("ludo")

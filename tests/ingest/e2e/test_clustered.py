@@ -68,7 +68,7 @@ def opened_for(kit: PipelineKit, table: str, level: int) -> int:
     return sum(one["minValues"]["level"] <= level <= one["maxValues"]["level"] for one in told)
 
 
-# Lighter: test_errors_at_every_step_are_survived_by_tables_with_one_row_a_key sorts, too.
+# Lighter: test_a_simulation_whose_tables_are_clustered_is_verified sorts, too.
 @pytest.mark.heavy
 @pytest.mark.folder
 def test_upkeep_narrows_what_is_read_beside_spark_and_batches_go_on(
@@ -111,6 +111,8 @@ def test_upkeep_narrows_what_is_read_beside_spark_and_batches_go_on(
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: test_columns_change_in_place_by_one_entry_and_nothing_the_second_time (tests/ingest/tables/test_clustering.py).
+@pytest.mark.heavy
 def test_columns_change_in_place_and_a_plan_tells_it_before(kit: PipelineKit) -> None:
     schema = clustered(kit, "level")
     send(kit, schema, range(20))
@@ -160,6 +162,8 @@ def test_a_field_that_no_schema_has_is_told_and_comes_in_when_it_comes(kit: Pipe
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: test_partitions_and_clusters_exclude_each_other_with_the_way_out (tests/ingest/tables/test_clustering.py).
+@pytest.mark.heavy
 def test_partitions_and_clusters_are_not_changed_into_each_other(kit: PipelineKit) -> None:
     schema = registered(kit, EVENT)
     kit.configured(tables=[{"match": "*", "partition_by": ["country"]}])
@@ -177,6 +181,8 @@ def test_partitions_and_clusters_are_not_changed_into_each_other(kit: PipelineKi
     assert kit.rows(kit.folder_of("chess")).num_rows == 10
 
 
+# Lighter: test_errors_at_each_step_leave_one_row_a_key_and_no_record_counted_twice (test_upserts.py) has the same points.
+@pytest.mark.heavy
 def test_errors_at_every_step_are_survived_by_tables_with_one_row_a_key(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:
@@ -237,6 +243,8 @@ def test_a_simulation_whose_tables_are_clustered_is_verified(kit: PipelineKit) -
     kit.assert_clean()
 
 
+# Lighter: test_a_run_keeps_its_tables_up_by_itself_when_it_is_time (test_upkeep.py); clustered ones are kept up by hand above.
+@pytest.mark.heavy
 def test_a_run_keeps_clustered_tables_up_by_itself(kit: PipelineKit) -> None:
     schema = clustered(kit, "level")
     kit.configured(sink={"maintain": {"every_hours": 0.0001}}, limits={"batch_rows": 50})

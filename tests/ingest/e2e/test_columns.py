@@ -143,6 +143,8 @@ def test_a_schema_that_cannot_have_the_columns_is_told_ahead_and_its_records_wai
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: test_a_schema_that_cannot_have_the_columns_is_told_ahead_and_its_records_wait; what a rule makes of columns is in tests/ingest/reshaping.
+@pytest.mark.heavy
 def test_policies_see_the_columns_of_the_rule(kit: PipelineKit) -> None:
     first = registered(kit, V2)
     rule = {
@@ -160,6 +162,8 @@ def test_policies_see_the_columns_of_the_rule(kit: PipelineKit) -> None:
     assert [(row["reason"], row["entity"]) for row in quarantined(kit)] == [("schema_change", "chess")]
 
 
+# Lighter: test_fail_stops_before_anything_of_the_batch_is_visible (test_evolution.py) stops; what is left out is found nowhere below.
+@pytest.mark.heavy
 def test_a_run_that_stops_for_new_columns_stops_for_none_that_is_left_out(kit: PipelineKit) -> None:
     first = registered(kit, V1)
     ruled(kit, {"match": "*", "columns": {"leave": ["mood", "phone"]}}, decode={"evolution": "fail"})
@@ -290,17 +294,19 @@ def of_format(kit: PipelineKit, kind: str) -> Callable[[dict[str, Any]], bytes]:
     return lambda fields: json.dumps(fields).encode()
 
 
-# Of each format without Spark: tests/ingest/worker/test_columns_hidden.py. With and without a registry, and by both engines, here.
+# Of each format without Spark: tests/ingest/worker/test_columns_hidden.py. With and without a registry, by an engine each, here.
 @pytest.mark.folder
 @pytest.mark.parametrize(
     ("kind", "engine"),
     [
-        ("protobuf", "arrow"),
         ("json", "arrow"),
         ("avro", "spark"),
         *(
-            pytest.param(*pair, marks=pytest.mark.heavy)
-            for pair in (("avro", "arrow"), ("jsonschema", "arrow"), ("auto", "arrow"), ("json", "spark"))
+            pytest.param(kind, engine, marks=pytest.mark.heavy)
+            for kind, engine in (
+                *((kind, "arrow") for kind in ("protobuf", "avro", "jsonschema", "auto")),
+                ("json", "spark"),
+            )
         ),
     ],
 )
@@ -340,6 +346,8 @@ def everything_under(root: Path) -> str:
     return "\n".join(found)
 
 
+# Lighter: test_rows_land_in_their_partitions_and_everybody_reads_them (test_partitions.py); days are made in tests/ingest/reshaping.
+@pytest.mark.heavy
 def test_a_table_is_in_partitions_by_the_day_of_a_field(kit: PipelineKit) -> None:
     rule = {"match": "golf", "columns": {"days": {"day": "made.at"}}, "partition_by": ["day"]}
     kit.configured(decode={"format": "json"}, route={"field": "game", "table": "{entity}"}, tables=[rule])

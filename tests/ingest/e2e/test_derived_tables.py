@@ -229,6 +229,8 @@ def test_one_that_fails_keeps_none_of_the_others_and_is_told_at_the_end(kit: Pip
         derive(kit.settings, kit.spark, ["gold_nothing"])
 
 
+# Lighter: test_one_that_fails_keeps_none_of_the_others_and_is_told_at_the_end; functions and what is tried again are in tests/ingest/derived.
+@pytest.mark.heavy
 @pytest.mark.folder
 def test_a_function_that_fails_ends_no_run_and_what_went_by_is_forgotten(
     kit: PipelineKit, monkeypatch: pytest.MonkeyPatch
@@ -274,6 +276,8 @@ def test_what_others_made_is_left_alone(kit: PipelineKit) -> None:
     assert rows(kit, "gold_mine").num_rows == 3
 
 
+# Lighter: test_a_table_with_other_columns_is_the_same_table_with_what_was_said_of_it (tests/ingest/derived/test_refresh.py).
+@pytest.mark.heavy
 @pytest.mark.folder
 def test_other_settings_make_it_anew_with_other_columns(kit: PipelineKit) -> None:
     kit.configured(derive=[PLAYERS])
@@ -298,6 +302,8 @@ def test_other_settings_make_it_anew_with_other_columns(kit: PipelineKit) -> Non
     assert json.loads(told[0]["distributary.derived"])["inputs"].keys() == {kit.folder_of(0)}
 
 
+# Lighter: tests/ingest/derived/test_in_runs.py says whose turn it is; by the end of a run it is that of all, above.
+@pytest.mark.heavy
 @pytest.mark.folder
 def test_a_run_makes_them_current_after_some_batches(kit: PipelineKit, fail_at: Callable[..., None]) -> None:
     kit.configured(derive=[{**PLAYERS, "every_batches": 2}], limits={"batch_rows": 60})

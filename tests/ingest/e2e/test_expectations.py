@@ -138,6 +138,8 @@ def test_a_bad_last_record_never_takes_the_place_of_a_good_one(kit: PipelineKit,
     assert_sound(kit)
 
 
+# Lighter: test_lost_files_are_written_again_as_they_were_whatever_the_rules_say_by_then (test_columns.py).
+@pytest.mark.heavy
 def test_lost_files_of_a_batch_are_written_again_by_what_was_expected_then(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.stack]
 EVENTS, GAMES = 400, 4
 
 
-# Inline with this one; a restart with Protobuf in test_evolution.py, and every format end to end in test_routes.py.
+# Inline with this one; a restart with Protobuf in test_evolution.py, Avro end to end in test_routes.py, JSON below.
 PAIRS = {("jsonschema", "inline")}
 
 
@@ -116,6 +116,8 @@ def test_what_does_not_fit_is_rescued_and_never_nulled_in_silence(kit: PipelineK
     assert sorted(map(str, (one["level"] for one in rescued))) == ["2.5", "two"]
 
 
+# Lighter: test_a_schema_that_may_not_grow_further_rescues_the_rest rescues new fields.
+@pytest.mark.heavy
 def test_new_fields_are_rescued_where_the_settings_say_so(kit: PipelineKit) -> None:
     kit.configured(
         decode={"format": "json"},

@@ -88,6 +88,8 @@ def test_what_was_pinned_is_decoded_while_glue_is_away(
     assert kit.rows("t_go")["schema_id"].to_pylist() == [0, 0]
 
 
+# Lighter: test_replays.py brings such records back whatever registry had lost their schema.
+@pytest.mark.heavy
 def test_records_of_a_version_that_was_away_are_brought_back_with_their_bytes(
     kit: PipelineKit, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,13 @@ def test_rows_of_files_land_once_and_a_run_goes_on_where_the_last_one_was(landed
     landed.assert_clean()
 
 
+# In a store, too, rows land in the test above; what is there is looked up in tests/ingest/landing and tests/ingest/storage.
+IN_A_FOLDER = pytest.mark.parametrize(
+    "landed", ["folder", pytest.param("s3", marks=pytest.mark.heavy)], indirect=True
+)
+
+
+@IN_A_FOLDER
 def test_a_renamed_file_is_not_read_again_and_a_rewritten_one_is_told(landed: LandingKit) -> None:
     landed.land({"a.json": lines(range(10)), "b.json": lines(range(10, 20))})
     landed.run()
@@ -129,6 +136,7 @@ def registered_and_not_read(kit: LandingKit) -> None:
         channels.end_offsets()
 
 
+@IN_A_FOLDER
 def test_a_run_that_fails_anywhere_is_gone_on_with_and_nothing_is_lost_or_twice(
     landed: LandingKit, fail_at: Callable[..., None]
 ) -> None:

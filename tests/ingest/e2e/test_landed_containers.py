@@ -167,7 +167,11 @@ def test_parquet_files_land_with_their_types_and_what_another_file_has_beyond_th
     landed.assert_clean()
 
 
-@pytest.mark.parametrize(("of", "written"), [("avro", avro_files), ("parquet", parquet_files)])
+# Avro's are planned for just the same.
+@pytest.mark.parametrize(
+    ("of", "written"),
+    [pytest.param("avro", avro_files, marks=pytest.mark.heavy), ("parquet", parquet_files)],
+)
 def test_what_files_will_do_to_tables_is_planned_and_their_rows_come_back_from_bronze_once(
     tmp_path: Path, spark: SparkSession, of: str, written: Callable[..., bytes]
 ) -> None:

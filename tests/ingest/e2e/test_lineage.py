@@ -162,6 +162,8 @@ def test_runs_tell_data_catalogues_of_themselves_and_go_on_where_nobody_listens(
     assert "gold_lost" in failed[-1]["run"]["facets"]["errorMessage"]["message"]
 
 
+# Lighter: test_runs_tell_data_catalogues_of_themselves_and_go_on_where_nobody_listens.
+@pytest.mark.heavy
 def test_commands_tell_of_themselves_as_runs_do(kit: PipelineKit) -> None:
     file = kit.folder / "runs.jsonl"
     kit.configured(bronze={}, lineage={"file": str(file)})

@@ -132,6 +132,8 @@ def test_four_formats_in_one_topic_meet_in_their_entities_tables(kit: PipelineKi
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: test_formats_beside_each_other_come_to_the_same (tests/ingest/batch/test_spark_decode.py).
+@pytest.mark.heavy
 def test_spark_decodes_raw_records_of_which_nothing_was_inferred_before(kit: PipelineKit) -> None:
     kit.configured(decode={"format": "auto", "engine": "spark", "evolution": "restart"})
     kit.configured(route={"field": "game", "table": "{entity}"}, registry={"subjects": []})
@@ -145,6 +147,8 @@ def test_spark_decodes_raw_records_of_which_nothing_was_inferred_before(kit: Pip
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: test_four_formats_in_one_topic_meet_in_their_entities_tables infers beside registered records.
+@pytest.mark.heavy
 def test_inferring_leaves_registered_records_out(kit: PipelineKit) -> None:
     types = Types(kit)
     mixed(kit, types, route={"field": "game"})
@@ -163,7 +167,12 @@ def test_inferring_leaves_registered_records_out(kit: PipelineKit) -> None:
 @pytest.mark.parametrize(
     ("route", "tables"),
     [
-        ({"by": "record"}, {"games.v1.Move": 1, "games.v1.Joined": 1, "games.v1.Left": 1, "games.v1.Chat": 1, "json": 1}),
+        # Types of several formats each have their table in test_routes.py.
+        pytest.param(
+            {"by": "record"},
+            {"games.v1.Move": 1, "games.v1.Joined": 1, "games.v1.Left": 1, "games.v1.Chat": 1, "json": 1},
+            marks=pytest.mark.heavy,
+        ),
         # What Kafka says of a record is the same whatever its format: each of these is in test_routes.py.
         pytest.param({"by": "topic"}, {"topic": 5}, marks=pytest.mark.heavy),
         pytest.param({"by": "key"}, {"north": 3, "south": 2}, marks=pytest.mark.heavy),

@@ -202,6 +202,8 @@ def assert_parted(kit: PipelineKit) -> None:
         assert told == {(row["day"].isoformat(), row["event_type"]) for row in rows}
 
 
+# Lighter: test_errors_are_survived_within_the_run (test_crashes.py) has the same points; files find their partitions above.
+@pytest.mark.heavy
 def test_errors_at_every_step_are_survived(kit: PipelineKit, fail_at: Callable[..., None]) -> None:
     simulated(kit).configured(supervisor={"failures": {"max": len(POINTS), "first_wait_seconds": 0}})
     kit.simulate(1, events=200)
@@ -243,6 +245,8 @@ def test_lost_files_are_written_again_into_their_partitions(
     assert_parted(kit)
 
 
+# Lighter: test_a_table_lost_by_hand_waits_for_a_decision (test_stuck_tables.py) makes one anew.
+@pytest.mark.heavy
 @pytest.mark.folder
 def test_a_table_that_is_gone_is_made_anew_in_its_partitions(
     kit: PipelineKit, fail_at: Callable[..., None]
@@ -263,6 +267,8 @@ def test_a_table_that_is_gone_is_made_anew_in_its_partitions(
     assert_parted(kit)
 
 
+# Lighter: test_rows_are_brought_together_where_there_would_be_too_many_files (test_brought_together.py).
+@pytest.mark.heavy
 def test_tables_gather_their_partitions_where_there_are_many(kit: PipelineKit) -> None:
     simulated(kit)
     kit.simulate(1, events=200)

@@ -25,7 +25,10 @@ def add_partitions(kit: PipelineKit, admin: AdminClient) -> None:
         continue
 
 
-@pytest.mark.parametrize("point", ["before_manifest", "after_manifest"])
+# What was not decided is planned anew, with all partitions that there are: test_partitions_added_while_a_query_begins_cost_no_failure.
+@pytest.mark.parametrize(
+    "point", [pytest.param("before_manifest", marks=pytest.mark.heavy), "after_manifest"]
+)
 def test_partitions_added_while_a_batch_was_unfinished_are_read_by_the_next_run(
     kit: PipelineKit, admin: AdminClient, fail_at: Callable[..., None], point: str
 ) -> None:

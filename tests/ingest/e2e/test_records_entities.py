@@ -126,6 +126,8 @@ def test_max_tables_bounds_what_two_tasks_make_together_and_the_rest_is_quaranti
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: test_max_tables_bounds_what_two_tasks_make_together_and_the_rest_is_quarantined.
+@pytest.mark.heavy
 def test_thousands_of_entities_beyond_the_limit_cost_no_record(kit: PipelineKit) -> None:
     schema = registered(kit)
     kit.configured(route={"max_tables": 2})
@@ -255,6 +257,8 @@ def test_a_routing_field_that_is_no_text_routes_by_its_text(
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: test_where_each_record_belongs (tests/producer_sim/verify/test_routes.py) has a nested field, test_routes.py one with JSON.
+@pytest.mark.heavy
 def test_a_nested_routing_field_routes_and_a_schema_without_it_has_no_entity(kit: PipelineKit) -> None:
     nested = 'syntax = "proto3"; message Event { Head head = 1; message Head { string game = 1; } }'
     schema = registered(kit, nested)

@@ -178,6 +178,8 @@ def test_all_records_of_such_times_stop_nothing_unless_the_settings_say_so(lenie
     assert len(quarantined(lenient)) == 50
 
 
+# Lighter: lost files are in test_crashes.py, such records in the tests above.
+@pytest.mark.heavy
 def test_lost_files_of_a_batch_with_such_a_record_are_written_again(
     lenient: PipelineKit, fail_at: Callable[..., None]
 ) -> None:
@@ -280,6 +282,8 @@ def test_records_that_a_broker_does_not_show_yet_are_not_left_out(
         before_overflows(topics, {lenient.topic: {0: (0, 5)}})
 
 
+# Lighter: test_a_time_of_any_calendar_is_the_one_that_the_record_has_whoever_reads_it reads beside such records.
+@pytest.mark.heavy
 def test_a_schema_is_inferred_beside_such_records(lenient: PipelineKit) -> None:
     lenient.configured(decode={"format": "json"}, route={"field": "game", "table": "t_{entity}"})
     producer = Producer({"bootstrap.servers": lenient.bootstrap_servers})

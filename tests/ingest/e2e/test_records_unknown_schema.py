@@ -86,6 +86,8 @@ def test_an_id_that_the_registry_knows_only_a_little_later_is_delivered(
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: test_what_nobody_knows_is_remembered_for_a_while_only (tests/ingest/schemas/test_known.py), and an id that is known later above.
+@pytest.mark.heavy
 def test_an_id_found_unknown_is_delivered_once_a_later_run_knows_it(
     kit: PipelineKit, stack: LocalStack
 ) -> None:
@@ -134,6 +136,8 @@ def test_an_id_that_the_registry_fails_at_holds_up_nothing_behind_it_for_long(
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: test_a_start_does_not_wait_for_a_version_that_the_registry_fails_at (tests/ingest/schemas/test_known.py).
+@pytest.mark.heavy
 def test_a_version_of_its_subject_that_the_registry_fails_at_keeps_no_pipeline_from_its_start(
     kit: PipelineKit, stack: LocalStack
 ) -> None:
@@ -151,6 +155,8 @@ def test_a_version_of_its_subject_that_the_registry_fails_at_keeps_no_pipeline_f
     assert not quarantined(kit)
 
 
+# Lighter: test_an_id_that_the_registry_fails_at_holds_up_nothing_behind_it_for_long and test_a_registry_that_is_down_makes_the_pipeline_wait_and_then_go_on.
+@pytest.mark.heavy
 def test_a_registry_that_fails_at_every_question_is_waited_for(kit: PipelineKit, stack: LocalStack) -> None:
     schema = registered(kit)
     kit.send([schema.value(game="chess", player="a")])

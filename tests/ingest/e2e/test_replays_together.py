@@ -141,6 +141,8 @@ def test_a_run_up_to_an_offset_leaves_derived_tables_of_just_that(kit: PipelineK
     assert kit.rows("gold_chess").to_pylist() == [{"player": "a", "n": 5}]
 
 
+# Lighter: a replay alone, and a table that is derived of all of another, are in test_replays.py and test_derived_tables.py.
+@pytest.mark.heavy
 def test_a_table_that_came_by_a_replay_alone_is_one_to_derive_of(kit: PipelineKit, stack: LocalStack) -> None:
     rule = {"table": "gold_{entity}", "aggregate": {"by": ["player"], "columns": {"n": "count(*)"}}}
     kit.configured(derive=[rule])

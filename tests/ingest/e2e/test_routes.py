@@ -28,12 +28,18 @@ class Case:
 
 
 CASES = [
-    # By a field with JSON, Avro by its keys: both below.
+    # By a field in most other tests, Avro by its keys below.
     pytest.param(Case("avro", GUILD, 6), marks=pytest.mark.heavy, id="field-avro"),
-    Case("json", GUILD, 7, {"policies": {"no_entity": {"table": "strays"}}}),
+    # JSON by a field is in test_formats.py, the table for what has none in test_records_entities.py.
+    pytest.param(
+        Case("json", GUILD, 7, {"policies": {"no_entity": {"table": "strays"}}}),
+        marks=pytest.mark.heavy,
+        id="field-json",
+    ),
     # Records of two formats by their types are below.
     pytest.param(Case("jsonschema", {"by": "record"}, 3), marks=pytest.mark.heavy, id="record-jsonschema"),
-    Case("protobuf", {"by": "topic"}, 1),
+    # Keyed tables are by topic: test_columns.py, and those of databases in test_change_capture.py.
+    pytest.param(Case("protobuf", {"by": "topic"}, 1), marks=pytest.mark.heavy, id="topic-protobuf"),
     Case("avro", {"by": "key"}, 8, {"decode": {"key": "text"}}, {"gamers": 8}),
     # Another format by the key, and what has none dropped: test_records_entities.py drops such records.
     pytest.param(
@@ -42,7 +48,12 @@ CASES = [
         id="key-json",
     ),
     Case("protobuf", {"by": "header", "header": "region"}, 4, {}, {"headers": {"region": "season"}}),
-    Case("jsonschema", {"by": "expression", "expression": NATIVE}, 12),
+    # What workers evaluate is in test_mixed_topics.py, JSON Schema by itself in test_formats.py; what Spark evaluates below.
+    pytest.param(
+        Case("jsonschema", {"by": "expression", "expression": NATIVE}, 12),
+        marks=pytest.mark.heavy,
+        id="expression-jsonschema",
+    ),
     Case("avro", {"by": "expression", "expression": ONLY_SPARK}, 10, {"decode": {"engine": "spark"}}),
 ]
 

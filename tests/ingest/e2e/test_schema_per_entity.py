@@ -123,6 +123,8 @@ def test_beside_registered_records_the_entity_may_come_from_kafka(
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: test_each_table_has_its_own_types_and_only_one_grows; the limit is in test_records_entities.py.
+@pytest.mark.heavy
 def test_entities_beyond_the_limit_cost_no_schema(kit: PipelineKit) -> None:
     per_entity(kit, registry={"max_unknown_ids": 1})
     kit.configured(route={"max_tables": 2})

@@ -161,6 +161,8 @@ def test_a_key_that_went_with_a_change_of_columns_has_a_record_without_a_value(k
     assert sorted(topic.rows(), key=str) == table(kit, "gold_some")
 
 
+# Lighter: test_a_key_that_went_with_a_change_of_columns_has_a_record_without_a_value has rows that went.
+@pytest.mark.heavy
 def test_rows_that_went_are_records_without_a_value(kit: PipelineKit) -> None:
     topic = Topic(kit, "some")
     rule: dict[str, Any] = {

@@ -109,6 +109,8 @@ def test_a_stream_made_anew_is_told_and_latest_begins_at_its_end(kit: StreamKit)
         kit.run()
 
 
+# Lighter: tests/ingest/kinesis/test_aggregated.py takes them apart.
+@pytest.mark.heavy
 def test_records_of_the_producer_library_come_apart_and_keys_and_sequence_numbers_stay(
     kit: StreamKit,
 ) -> None:
@@ -127,6 +129,8 @@ def test_records_of_the_producer_library_come_apart_and_keys_and_sequence_number
     kit.assert_clean()
 
 
+# Lighter: test_glue.py has such records in Kafka.
+@pytest.mark.heavy
 def test_records_in_glue_s_format_are_decoded_by_its_registry(kit: StreamKit) -> None:
     kit.configured(
         registry={"type": "glue", "glue": {"registry": "games", "region": "eu-central-1"}},

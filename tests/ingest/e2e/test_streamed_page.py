@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.folder]
 PAGE = Path(__file__).resolve().parents[3] / "docs/how-to/kinesis.md"
 
 
+# What its settings do is in test_streamed.py without the page.
+@pytest.mark.heavy
 def test_the_pages_settings_and_commands_do_what_it_says(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,16 +106,10 @@ def test_each_entitys_table_is_made_and_changed_by_its_own_rule(kit: PipelineKit
     assert kit.unnamed_files() == set()
 
 
-# One amid the change is in `make test`; at the others the tables are what they are to be.
+# Lighter: test_each_entitys_table_is_made_and_changed_by_its_own_rule; amid a change of columns runs fail in test_crashes.py.
+@pytest.mark.heavy
 @pytest.mark.parametrize(
-    "point",
-    [
-        "amid_schema_change",
-        *(
-            pytest.param(point, marks=pytest.mark.heavy)
-            for point in ("before_manifest", "after_manifest", "between_commits")
-        ),
-    ],
+    "point", ["amid_schema_change", "before_manifest", "after_manifest", "between_commits"]
 )
 def test_a_crash_in_a_changed_rule_leaves_each_table_told_once(
     kit: PipelineKit, fail_at: Callable[..., None], point: str
@@ -145,6 +139,8 @@ def test_a_crash_in_a_changed_rule_leaves_each_table_told_once(
     assert kit.unnamed_files() == set()
 
 
+# Lighter: tests/ingest/evolution/test_rules_of_tables.py has rules of policies, test_evolution.py each of them.
+@pytest.mark.heavy
 def test_what_a_new_field_does_each_table_decides_by_its_own_rule(kit: PipelineKit) -> None:
     rules = [
         {"match": FIRST, "policies": {"new_field": "rescue"}},

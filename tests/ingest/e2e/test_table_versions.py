@@ -70,6 +70,8 @@ def test_tables_are_read_as_of_a_batch_while_the_next_one_is_in_some_of_them(
     )
 
 
+# Lighter: tests/ingest/test_table_versions.py asks without a run, and test_owners.py shares tables.
+@pytest.mark.heavy
 def test_of_shared_tables_a_pipelines_own_batch_counts_and_a_new_checkpoint_begins_anew(
     kit: PipelineKit, topic: str
 ) -> None:
@@ -96,6 +98,8 @@ def test_of_shared_tables_a_pipelines_own_batch_counts_and_a_new_checkpoint_begi
     assert anew[kit.folder_of(0)].batch == anew[BATCHES_TABLE].batch == anew.batch
 
 
+# Lighter: test_a_table_whose_log_does_not_go_back_as_far_as_the_ledgers_is_named.
+@pytest.mark.heavy
 @pytest.mark.folder
 def test_of_a_log_that_was_cleaned_up_the_newest_batch_is_known_and_older_ones_are_not(
     kit: PipelineKit,
@@ -133,6 +137,8 @@ def test_a_table_whose_log_does_not_go_back_as_far_as_the_ledgers_is_named(kit: 
         versions_at(kit.settings, 1)
 
 
+# What it calls is in the other tests.
+@pytest.mark.heavy
 @pytest.mark.folder
 def test_the_pages_code_joins_two_tables(
     kit: PipelineKit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -118,6 +118,8 @@ def test_a_topic_added_at_its_end_has_what_was_there_before_left_out(
     assert kit.run().summary.rows == 2
 
 
+# Lighter: test_topics_of_a_living_checkpoint_are_added_taken_out_and_put_back; lost files are in test_crashes.py.
+@pytest.mark.heavy
 def test_lost_files_of_a_batch_of_several_topics_are_written_again_though_one_is_read_now(
     kit: PipelineKit, topics: Topics, fail_at: Callable[..., None]
 ) -> None:

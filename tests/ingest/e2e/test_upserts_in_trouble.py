@@ -25,6 +25,8 @@ from distributary.producer_sim.verify.comparison import verify
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
 
+# Lighter: lost files are in test_crashes.py, rows that are brought together in test_brought_together.py, merges that fail in test_upserts.py.
+@pytest.mark.heavy
 def test_lost_files_are_written_again_and_merged_where_rows_are_brought_together(
     kit: PipelineKit, fail_at: Callable[..., None]
 ) -> None:

@@ -90,6 +90,8 @@ def test_tables_of_wider_records_get_wider_columns_across_a_crash(
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: tests/ingest/columns/test_widening.py widens tables with rows, and test_changes.py has wider types in a stream.
+@pytest.mark.heavy
 def test_every_value_is_in_its_column_as_verify_sees_it(kit: PipelineKit) -> None:
     kit.configured(decode={"format": "avro"}, policies={"wider_type": "widen"})
     kit.simulate(1, format="avro")

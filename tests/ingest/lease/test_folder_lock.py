@@ -153,7 +153,11 @@ def test_an_earlier_versions_jvm_is_waited_for_whose_python_is_dead(
     ended.join()
 
 
-@pytest.mark.parametrize("answer", [errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP])
+# They stand in one set.
+@pytest.mark.parametrize(
+    "answer",
+    [errno.ENOLCK, *(pytest.param(one, marks=pytest.mark.heavy) for one in (errno.ENOSYS, errno.ENOTSUP))],
+)
 def test_where_a_file_system_has_no_locks_a_sign_of_life_is_given(
     checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch, answer: int
 ) -> None:

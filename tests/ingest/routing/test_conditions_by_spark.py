@@ -171,7 +171,7 @@ def by_spark(spark: SparkSession, batch: pa.RecordBatch, texts: list[str]) -> li
     return [found.column(n).to_pylist() for n in range(len(texts))]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.heavy) for seed in (1, 2))])
 def test_conditions_are_true_where_spark_says_so(spark: SparkSession, seed: int) -> None:
     batch = rows(seed)
     read = conditions_in_session(spark, [("tables[0].expect.it", text) for text in CONDITIONS])

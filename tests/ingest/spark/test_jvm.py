@@ -17,13 +17,14 @@ from typing import Any
 import psutil
 import pytest
 import yaml
-from py4j.java_gateway import GatewayParameters, JavaGateway
+from py4j.java_gateway import GatewayParameters, JavaClass, JavaGateway
 from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from distributary.errors import ConfigError
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.routing.read_ahead import _command, read_ahead
-from distributary.ingest.spark.jvm import JvmDied, jvm_needed, require_jvm, sifted
+from distributary.ingest.spark.jvm import _ASKED_FOR, JvmDied, jvm_needed, require_jvm, sifted
 from distributary.ingest.spark.session import spark_session
 
 PATIENCE_SECONDS = 240
@@ -210,3 +211,8 @@ def filled(pipe: int) -> int:
         while True:
             size += os.write(pipe, bytes(4_096))
     return size
+
+
+def test_what_pyspark_asks_for_by_a_name_alone_is_there_by_it(spark: SparkSession) -> None:
+    jvm: Any = spark.sparkContext._jvm
+    assert all(isinstance(getattr(jvm, name), JavaClass) for name in _ASKED_FOR)

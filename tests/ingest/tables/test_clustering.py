@@ -190,7 +190,8 @@ def test_columns_change_in_place_by_one_entry_and_nothing_the_second_time(
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("reader_and_writer", [(1, 2), (1, 4), (3, 7)])
+# The oldest and the newest: what stands between is a table of the oldest with a feature more.
+@pytest.mark.parametrize("reader_and_writer", [(1, 2), pytest.param((1, 4), marks=pytest.mark.heavy), (3, 7)])
 def test_a_table_that_was_none_becomes_a_clustered_one(
     tmp_path: Path, spark: SparkSession, reader_and_writer: tuple[int, int]
 ) -> None:

@@ -197,7 +197,14 @@ def readable(table: Files) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("hours", [1, 14, 16, 17, 24, 31, 49, 51, 58])
+# On either side of a day, and of a checkpoint.
+@pytest.mark.parametrize(
+    "hours",
+    [
+        *(1, 16, 17, 49, 58),
+        *(pytest.param(hours, marks=pytest.mark.heavy) for hours in (14, 24, 31, 51)),
+    ],
+)
 def test_what_is_young_enough_stays_readable_and_what_is_older_goes(
     aged: tuple[Files, Path], hours: int
 ) -> None:

@@ -289,7 +289,14 @@ def commits() -> Iterator[NativeCommits]:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(("table", "files"), [((), BY), (BY, ()), (("s",), ("d", "s"))])
+# With and without partitions on either side; the heavy ones have them on one.
+@pytest.mark.parametrize(
+    ("table", "files"),
+    [
+        (("s",), ("d", "s")),
+        *(pytest.param(*pair, marks=pytest.mark.heavy) for pair in (((), BY), (BY, ()))),
+    ],
+)
 def test_files_in_other_partitions_than_the_table_go_by_sparks_writer_with_all_their_values(
     tmp_path: Path,
     spark: SparkSession,

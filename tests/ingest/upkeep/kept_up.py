@@ -20,6 +20,11 @@ from distributary.ingest.tables.log import newest_version
 
 DAY = 86_400_000
 
+# Of tests whose like are in a store in `make test`, too.
+HEAVY_IN_S3 = pytest.mark.parametrize(
+    "root", ["posix", pytest.param("s3", marks=pytest.mark.heavy)], indirect=True
+)
+
 
 def upserted(root: Files, keys: int = 30, **more: Any) -> Upserted:
     """A table with one row a key in several files, of which rows are marked."""

@@ -34,7 +34,16 @@ def upkeep(table: Upserted) -> int:
     return len(found.files)
 
 
-@pytest.mark.parametrize("seed", range(2))
+# Each place and each throw once.
+@pytest.mark.parametrize(
+    ("root", "seed"),
+    [
+        ("posix", 0),
+        ("s3", 1),
+        *(pytest.param(*pair, marks=pytest.mark.heavy) for pair in (("posix", 1), ("s3", 0))),
+    ],
+    indirect=["root"],
+)
 def test_each_key_keeps_its_newest_row(root: Files, seed: int) -> None:
     rng, table, rounds = random.Random(seed), upserted(root, KEYS), list[int]()
     wanted, errors = merged(KEYS), list[BaseException]()

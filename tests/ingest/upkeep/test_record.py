@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
-from tests.ingest.upkeep.kept_up import newest
+from tests.ingest.upkeep.kept_up import HEAVY_IN_S3, newest
 
 from distributary.ingest.checkpoint.earlier_runs import untold
 from distributary.ingest.columns.safe_names import (
@@ -229,6 +229,7 @@ def test_what_was_brought_back_is_not_taken_for_what_waited_once_nothing_tells_o
         assert not read(lake, RESOLVED_TABLE)
 
 
+@HEAVY_IN_S3
 def test_upkeep_that_dies_amid_it_takes_nothing_from_what_is_known(
     lake: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +263,7 @@ def test_what_tells_of_records_that_replays_had_refused_goes_with_those(lake: Fi
     assert [one["pipeline"] for one in read(lake, RESOLVED_TABLE)] == ["others"]
 
 
+@HEAVY_IN_S3
 def test_what_is_old_goes_and_all_adds_up(lake: Files) -> None:
     assert_whole(lake)
     wanted = RecordUpkeep(batches=2, changes=4, quarantined=4)
@@ -294,6 +296,7 @@ def test_a_row_that_is_gone_from_quarantine_too_early_is_missed(lake: Files) -> 
     assert [one.kind for one in verdict.differences] == ["ledger_rows"]
 
 
+@HEAVY_IN_S3
 def test_upkeep_that_dies_between_its_commits_leaves_what_adds_up(
     lake: Files, monkeypatch: pytest.MonkeyPatch
 ) -> None:
