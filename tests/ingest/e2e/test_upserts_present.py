@@ -68,8 +68,6 @@ class Players:
         assert not differences, "\n".join(map(str, differences))
 
 
-# Lighter: test_any_cut_of_a_stream_gives_what_one_record_after_the_other_does (tests/ingest/merge/test_present.py).
-@pytest.mark.heavy
 def test_a_producer_on_an_old_schema_does_not_empty_new_columns(kit: PipelineKit) -> None:
     kit.configured(
         decode={"evolution": "inline"},

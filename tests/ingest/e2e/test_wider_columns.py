@@ -33,10 +33,8 @@ def by_spark(kit: PipelineKit, spark: SparkSession, game: str) -> list[tuple[Any
     return [tuple(row) for row in ordered.select("level", "mood").collect()]
 
 
-# A crash and an evolution and a wider column at once: wider columns are tested below, and a crash of a batch that lets
-# tables grow in test_crashes.py.
-@pytest.mark.heavy
-@pytest.mark.parametrize("evolution", ["restart", "inline"])
+# With a restart as in test_crashes.py, where a batch that dies lets tables grow; inline is the lighter one.
+@pytest.mark.parametrize("evolution", [pytest.param("restart", marks=pytest.mark.heavy), "inline"])
 def test_tables_of_wider_records_get_wider_columns_across_a_crash(
     kit: PipelineKit, spark: SparkSession, fail_at: Callable[..., None], evolution: str
 ) -> None:
@@ -90,7 +88,7 @@ def test_tables_of_wider_records_get_wider_columns_across_a_crash(
     assert_each_record_in_one_place(kit)
 
 
-# Lighter: tests/ingest/columns/test_widening.py widens tables with rows, and test_changes.py has wider types in a stream.
+# Lighter: tests/ingest/columns/test_widening.py widens tables with rows, and the one above has a wider type in a stream.
 @pytest.mark.heavy
 def test_every_value_is_in_its_column_as_verify_sees_it(kit: PipelineKit) -> None:
     kit.configured(decode={"format": "avro"}, policies={"wider_type": "widen"})
