@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_tools import _protoc_compiler
 
 from distributary.errors import BadSchema
 from distributary.registry.bounded_cache import BoundedCache
@@ -325,7 +326,7 @@ def test_a_schema_that_imports_what_is_called_like_an_error_is_refused_and_stops
 def test_a_file_that_protoc_may_not_open_is_not_held_against_the_schema(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    get_protos, (soft, hard) = protoc._protoc_compiler.get_protos, resource.getrlimit(resource.RLIMIT_NOFILE)
+    get_protos, (soft, hard) = _protoc_compiler.get_protos, resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def without_files(*asked: object) -> object:
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
@@ -336,7 +337,7 @@ def test_a_file_that_protoc_may_not_open_is_not_held_against_the_schema(
 
     text = 'syntax = "proto3"; message OfNoFiles { int32 a = 1; }'
     with monkeypatch.context() as patch:
-        patch.setattr(protoc._protoc_compiler, "get_protos", without_files)
+        patch.setattr(_protoc_compiler, "get_protos", without_files)
         with pytest.raises(OSError, match="Too many open files"):
             compile_text(text)
     assert names(text) == ["schema.proto"]
