@@ -293,9 +293,7 @@ class Attempts:
         """What there is before the batch after `last`."""
         run = self.run
         entities = (
-            dict(last.entities)
-            if last
-            else run.tables.entities_there(run.pipeline, run.owners.records.pipelines())
+            dict(last.entities) if last else run.tables.entities_there(run.pipeline, run.owners.pipelines())
         )
         try:
             there = run.tables.pinned(entities)

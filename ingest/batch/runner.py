@@ -100,8 +100,8 @@ class BatchRunner:
             )
         if batch is not None:
             self._last = manifest_of(batch, run.checkpoint.log)
-        if is_new and self._last is not None:
-            run.owners.adopt(set(self._last.entities.values()))
+        if is_new:
+            run.owners.adopt(set(self._last.entities.values()) if self._last else ())
         mended = self._mend() if is_new else set()
         reached = self._reached(batch) if is_new else None
         # Not before the ledger was read, which tells that this is no old copy of the log.

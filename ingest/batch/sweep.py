@@ -11,9 +11,13 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from deltalake.exceptions import DeltaError
+
+from distributary.ingest.merge import live_files
 from distributary.ingest.parquet.data_file import batch_mark, generation_mark, owner
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
+from distributary.ingest.tables.log import newest_version
 
 _log = logging.getLogger(__name__)
 
@@ -31,12 +35,14 @@ def sweep(  # noqa: PLR0913
     check: Callable[[Sequence[str]], object] | None = None,
     *,
     within: Collection[str] | None = None,
+    many: bool = False,
 ) -> list[str]:
     """Deletes this generation's files that were made for these numbers, but for those `named`; returns their paths.
 
     Only for numbers that are decided. Files with other names and of other generations stay. What is asked of a folder does not
     grow with the files of other numbers. `check` is told the folders with files to delete, before any is. `within` are the folders
-    that may have any, where somebody knows.
+    that may have any, where somebody knows. `many` says that there may have been so many generations of this kind that two share what
+    names carry of them: what a table's own log names stays then.
     """
     files, spans = files_at(root), tuple(numbers)
 
@@ -51,12 +57,28 @@ def sweep(  # noqa: PLR0913
         doomed = {
             folder: paths for folder, paths in zip(folders, pool.map(found, folders), strict=True) if paths
         }
+    if many:
+        doomed = {
+            folder: left for folder, paths in doomed.items() if (left := _unnamed(files, folder, paths))
+        }
     if check is not None:
         check(list(doomed))
     for folder, paths in doomed.items():
         with _passed_by(files, folder):
             files.delete(paths)
     return [path for paths in doomed.values() for path in paths]
+
+
+def _unnamed(files: Files, folder: str, paths: Sequence[str]) -> list[str]:
+    """Those of some of a folder's files that its log does not name; none where nobody can tell."""
+    place = files.below(folder)
+    try:
+        version = newest_version(place)
+        live = set() if version is None else {name for name, _ in live_files.read(place, version)}
+    except (DeltaError, ValueError, KeyError, TypeError) as error:
+        _log.warning("%s is not swept, since its log cannot be read (%s)", place, error)
+        return []
+    return [path for path in paths if path.rpartition("/")[2] not in live]
 
 
 def sweep_drafts(root: At) -> int:

@@ -7,9 +7,10 @@ can have taken the table since: whoever takes one closes its owner's log first.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from distributary.errors import CheckpointMismatch, NewerFormat, TablesOfAnotherRun
 from distributary.ingest.commit_log import entry_json
@@ -38,12 +39,14 @@ class Whose:
     names   that, and what it was called before, but for names that others have by now
     mine    the generations of its checkpoints, as far as its tables tell; with those of its replays where records in quarantine are asked about
     others  those of others
+    now     that of its checkpoint, where it is known
     """
 
     name: str
     names: frozenset[str]
     mine: frozenset[str] = frozenset()
     others: frozenset[str] = frozenset()
+    now: str | None = field(default=None, compare=False)
 
     @classmethod
     def of(cls, name: str) -> Whose:
@@ -54,6 +57,24 @@ class Whose:
         """Whether what tells this name and generation is its own; by a name of before nothing is, as another may have that by now and no table yet."""
         named = pipeline is None or pipeline == self.name
         return generation in self.mine or (named and generation not in self.others)
+
+    def tells(self, told: Mapping[str, Any]) -> bool:
+        """Whether what is kept under the root is its own, by what `said` gave then; earlier versions gave the name alone."""
+        generation = told.get(_GENERATION)
+        return told[_PIPELINE] in self.names if generation is None else self.has(told[_PIPELINE], generation)
+
+    @property
+    def said(self) -> dict[str, str]:
+        """What is said of whose something is that is kept under the root."""
+        return said_of(self.name, self.now)
+
+
+_PIPELINE, _GENERATION = "pipeline", "generation"
+
+
+def said_of(pipeline: str, generation: str | None) -> dict[str, str]:
+    """The same of a pipeline by its name, and by the generation of its checkpoint where that is known."""
+    return {_PIPELINE: pipeline} | ({} if generation is None else {_GENERATION: generation})
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +137,8 @@ class Records:
         others = {owner.pipeline for owner in now.values() if owner.generation not in mine}
         told = {owner.pipeline for owners in ever.values() for owner in owners if owner.generation in mine}
         theirs = {owner.generation for table in ever.keys() - tables for owner in ever[table]} - mine
-        return tables, Whose(
-            pipeline, frozenset({pipeline, *(told - others)}), frozenset(mine), frozenset(theirs)
-        )
+        names = frozenset({pipeline, *(told - others)})
+        return tables, Whose(pipeline, names, frozenset(mine), frozenset(theirs), generation)
 
     def of(self, table: str) -> Owner | None:
         """Whose a table is, by its folder; None of one that is nobody's. Raises CheckpointMismatch for a record that was edited."""
@@ -200,8 +220,15 @@ class Owners:
         """The tables that are this pipeline's by their records, as far as those can be read."""
         return list(self._own())
 
+    def pipelines(self) -> dict[str, str]:
+        """The name of each table's pipeline: of this one's the name that it has now, whatever their records say yet."""
+        return {
+            table: self.me.pipeline if self._is_me(owner) else owner.pipeline
+            for table, owner in self.records.all().items()
+        }
+
     def _own(self) -> dict[str, Owner]:
-        """The same, with what their records say."""
+        """Those of this pipeline, with what their records say."""
         tables = self.records.tables()
         with ThreadPoolExecutor(max(1, min(self.records.threads, len(tables)))) as pool:
             found = zip(tables, pool.map(self._told, tables, tables.values()), strict=True)

@@ -48,6 +48,7 @@ from distributary.ingest.upkeep.made_of_others import derived_tables
 from distributary.ingest.upkeep.maintain import Clock, time_there
 from distributary.ingest.upkeep.replayed import with_replays
 from distributary.ingest.upkeep.undecided import undecided
+from distributary.ingest.upkeep.whose.by_ledger import with_unowned
 
 _DAY = 86_400_000
 
@@ -353,7 +354,7 @@ class _Work:
         """Keeps where rows of a table came from, each time they are about to go."""
 
         def told(rows: pa.Table) -> None:
-            what = {"pipeline": self.where.whose.name, "id": self.done.id, "table": table, PURGED: False}
+            what = {**self.where.whose.said, "id": self.done.id, "table": table, PURGED: False}
             name = f"{self.done.name}-{next(self.numbers):05}"
             keep(self.where.root, name, {**what, "gone": Gone.of(rows).to_json()})
 
@@ -387,7 +388,7 @@ class _Work:
 
     def _as_they_came(self, table: str, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)
-        which = AsTheyCame.of(self.where.root, self.where.whose.names, keys)
+        which = AsTheyCame.of(self.where.root, with_unowned(self.where.root, self.where.whose), keys)
         done = self._told(table, place, self._without(place, which.rows(self._keep(table))))
         # A dry run leaves nothing by which these would be known.
         trial = " (a dry run counts those of before, and keys)" if self.wanted.dry_run else ""

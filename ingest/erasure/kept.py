@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.errors import PipelineError
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.file_anew import Mask
 from distributary.ingest.erasure.record import NO_TIME, RECORDS, all_erased
 from distributary.ingest.erasure.rewriting import Rows
@@ -50,12 +51,12 @@ class AsTheyCame:
     keys: frozenset[bytes] = frozenset()
 
     @classmethod
-    def of(cls, root: Files, names: AbstractSet[str], keys: frozenset[bytes]) -> AsTheyCame:
-        """Of all that was erased up to now of a pipeline that has, or had, these names. Raises OSError, and PipelineError where what is kept of it cannot be read."""
+    def of(cls, root: Files, whose: Whose, keys: frozenset[bytes]) -> AsTheyCame:
+        """Of all that was erased up to now of a pipeline. Raises OSError, and PipelineError where what is kept of it cannot be read."""
         at: dict[tuple[str, int], set[tuple[int, int]]] = {}
         always: dict[tuple[str, int], set[int]] = {}
         try:
-            for gone in all_erased(root, names):
+            for gone in all_erased(root, whose):
                 for part, offsets in gone.parts.items():
                     if part in gone.times:
                         told = zip(offsets.tolist(), gone.times[part].tolist(), strict=True)

@@ -6,7 +6,6 @@ import base64
 import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +16,7 @@ import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.storage.contract import Files
 
 RECORDS = ".distributary/erasures"
@@ -111,24 +111,24 @@ def keep(root: Files, name: str, told: Mapping[str, Any]) -> str:
     return path
 
 
-def all_gone(root: Files, names: AbstractSet[str]) -> Iterator[tuple[str, Gone]]:
-    """Where rows came from that were erased, or were about to be, by the tables' folders: those of a pipeline that has, or had, these names.
+def all_gone(root: Files, whose: Whose) -> Iterator[tuple[str, Gone]]:
+    """Where a pipeline's rows came from that were erased, or were about to be, by the tables' folders.
 
     Raises OSError, and ValueError, KeyError or TypeError of a file that is none of these.
     """
     for name in sorted(root.names(RECORDS)):
         told = json.loads(root.read(f"{RECORDS}/{name}"))
-        if told["pipeline"] in names and "gone" in told:
+        if "gone" in told and whose.tells(told):
             yield told["table"], Gone.from_json(told["gone"])
 
 
-def all_erased(root: Files, names: AbstractSet[str]) -> Iterator[Gone]:
+def all_erased(root: Files, whose: Whose) -> Iterator[Gone]:
     """The same without those that were only deleted from quarantine: of these most have a row in a table by now.
 
     Raises as `all_gone`.
     """
     every = (json.loads(root.read(f"{RECORDS}/{name}")) for name in sorted(root.names(RECORDS)))
-    mine = [told for told in every if told["pipeline"] in names]
+    mine = [told for told in every if whose.tells(told)]
     # Earlier versions said no more of what was deleted than of what was erased, and what an erasure came to behind it.
     erasures = {told["id"] for told in mine if "gone" not in told}
     for told in (one for one in mine if "gone" in one):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,9 @@ from typing import TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from distributary.errors import BrokerUnavailable
+from distributary.errors import BrokerUnavailable, CheckpointMismatch
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.inputs.one_topic import OneTopic
 from distributary.ingest.interruptible import answer_to, until_answered
@@ -33,6 +36,9 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 
 _FOLDER = ".distributary/kinesis"
+
+_READER = "reader.json"
+"""Whose it is that is kept of a stream, where that is another pipeline than the folder is called by."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -276,6 +282,55 @@ def _from(begins: Begins, now: int) -> int | None:
     return now if begins == "latest" else None
 
 
+def _place(settings: Settings, root: Files, topic: str) -> Files:
+    """Where what is read is kept: as the checkpoint has it, or under the pipeline's name, be it that of before or that of now.
+
+    Raises CheckpointMismatch where another pipeline goes on with what is kept under this one's name, and OSError.
+    """
+    name, mine = settings.name, root.below(f"{_FOLDER}/{settings.name}/{topic}")
+    generation = read_generation(Checkpoint(open_files(settings.checkpoint, settings.storage)))
+    reading = None if generation is None else generation.topics.get(topic)
+    if _is_of(mine, reading):
+        if _reader(mine) not in (None, name):
+            # It has its name back.
+            mine.put(_READER, _as_reader(name))
+        return mine
+    others = [root.below(f"{_FOLDER}/{one}/{topic}") for one in root.folders(_FOLDER) if one != name]
+    for place in others:
+        if _is_of(place, reading):
+            if _reader(place) != name:
+                # Who gets the name that it had would delete what this one has yet to read.
+                place.put(_READER, _as_reader(name))
+            return place
+    # A new checkpoint goes on with the one before.
+    for place in others if reading is None else ():
+        if _reader(place) == name:
+            return place
+    if (reader := _reader(mine)) not in (None, name):
+        raise CheckpointMismatch(
+            f"pipeline {reader} goes on with what is kept in {mine}, as it was called {name} before, and two cannot: give this one another name"
+        )
+    return mine
+
+
+def _is_of(place: Files, reading: str | None) -> bool:
+    """Whether a reading is kept there that is told so as a topic's id."""
+    created, _, id_ = (reading or "").partition("-")
+    return bool(id_) and Kept(place.below(created)).known() == id_
+
+
+def _as_reader(name: str) -> bytes:
+    return json.dumps({"pipeline": name}).encode()
+
+
+def _reader(place: Files) -> str | None:
+    """Whose it is by now, where that was told; None otherwise."""
+    try:
+        return str(json.loads(place.read(_READER))["pipeline"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
 @contextmanager
 def open_stream(
     settings: Settings,
@@ -290,7 +345,7 @@ def open_stream(
     root = open_files(settings.sink.root, settings.storage)
     shards = Shards(
         questions,
-        root.below(f"{_FOLDER}/{settings.name}/{chosen.topic}"),
+        _place(settings, root, chosen.topic),
         settings.source.starting_offsets,
         asking,
     )

@@ -18,6 +18,7 @@ from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels, Tell
 from distributary.ingest.storage.opening import open_files
+from distributary.ingest.upkeep.whose.by_ledger import reads_again
 
 
 def open_source(
@@ -52,6 +53,7 @@ def open_source(
 
 
 def _reads_again(settings: Settings) -> bool:
-    """Whether the checkpoint began with `start: again`, whatever the settings say by now."""
+    """Whether the checkpoint reads again what was read before, whatever the settings say by now."""
     generation = read_generation(Checkpoint(open_files(settings.checkpoint, settings.storage)))
-    return generation is not None and generation.start.mode == "again"
+    root = open_files(settings.sink.root, settings.storage)
+    return generation is not None and reads_again(root, generation, settings.name)

@@ -110,6 +110,13 @@ class Kept:
             found = self.files.read(_HEADER)
         return self._begun(found)
 
+    def known(self) -> str | None:
+        """The id of the reading; None where there is none. Raises CheckpointMismatch, NewerFormat."""
+        try:
+            return self._begun(self.files.read(_HEADER)).id
+        except FileNotFoundError:
+            return None
+
     def pieces(self) -> dict[int, list[Piece]]:
         """The pieces of each shard that are there, in order: the newest and those before it without a gap. Raises CheckpointMismatch, NewerFormat.
 

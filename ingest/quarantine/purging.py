@@ -100,7 +100,7 @@ def purge(settings: Settings, wish: Wish) -> Purged:
     numbers = count()
 
     def told(rows: pa.Table) -> None:
-        what = {"pipeline": settings.name, "id": this, "table": QUARANTINE_TABLE, PURGED: True}
+        what = {**whose.said, "id": this, "table": QUARANTINE_TABLE, PURGED: True}
         keep(root, f"{name}-{next(numbers):05}", {**what, "gone": Gone(Gone.of(rows).parts).to_json()})
 
     try:

@@ -28,6 +28,7 @@ from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.tables.transaction import newest_batch
+from distributary.ingest.upkeep.replayed import with_replays
 
 
 def lacking(settings: Settings, chosen: Chosen | None = None, *, replace: bool = False) -> Replayed:
@@ -47,6 +48,7 @@ def lacking(settings: Settings, chosen: Chosen | None = None, *, replace: bool =
     if replace:
         require_no_keys(settings.rule_book(), chosen.entities, settings.name)
     mine, whose = Records(root).of_pipeline(settings.name, known_id(checkpoint))
+    whose = with_replays(root, whose)
     tables = Tables(root, _of_entities(root, mine), settings.sink.columns)
     raw = RawRecords.of(root, settings.rule_book().kept.folders)
     found = Replayed(settings.name)

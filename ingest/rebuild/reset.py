@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
+from distributary.ingest.commit_log.owners import said_of
 from distributary.ingest.lineage.of_commands import told_of
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Progress, Silent
@@ -225,7 +226,7 @@ class _Resetting:
             gone: dict[Partition, BitMap64] = {}
             for places in _places(Tables(run.root, [folder], run.rules.workers.columns), folder):
                 _add(gone, places)
-            tell_emptied(run.root, run.pipeline, gone, number)
+            tell_emptied(run.root, said_of(run.pipeline, run.generation.id), gone, number)
 
 
 def _places(tables: Tables, folder: str) -> Iterator[Places]:

@@ -34,6 +34,7 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.upkeep.whose.by_ledger import reads_again
 from distributary.registry.base import SchemaRegistry
 
 _STOP = "stop the run, and say this again"
@@ -66,13 +67,15 @@ class ReadLog(Followed):
         return self._so_far
 
     def last(self) -> tuple[Batch | None, tuple[Rewritten, ...]]:
-        """The newest batch, as of then or now, which may not be in all its tables yet."""
-        while self._so_far.last is not None:
-            found = self._log.newest_batch(self._so_far.last)
+        """The newest batch, as of then or now, which may not be in all its tables yet. Raises CheckpointMismatch where it is lost."""
+        while (last := self._so_far.last) is not None:
+            found = self._log.newest_batch(last)
             if found is not None:
                 return found, ()
             # Gone, as there is a newer one.
             self.look()
+            if self._so_far.last == last:
+                raise self._log.missing(last)
         return None, ()
 
     def confirm(self) -> None:
@@ -125,9 +128,9 @@ def _require_safe(settings: Settings, generation: Generation) -> None:
         raise LeaseHeld(
             f"a run of the pipeline is alive, and both would grow the schema that is inferred: {_STOP}"
         )
-    if generation.start.mode == "again":
+    if reads_again(open_files(settings.sink.root, settings.storage), generation, settings.name):
         raise LeaseHeld(
-            f"a run of the pipeline is alive that began with `start: again`, so it may bring records of the quarantine itself: {_STOP}"
+            f"a run of the pipeline is alive that reads again what was read before (`start: again`), so it may bring records of the quarantine itself: {_STOP}"
         )
 
 

@@ -41,6 +41,7 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.log_commit import NativeCommits
+from distributary.ingest.upkeep.whose.by_ledger import reads_again
 from distributary.registry.base import SchemaRegistry
 
 
@@ -148,7 +149,8 @@ class _Bringing:
         run = self.work.pipeline.run
         found, tried = self.work.finish_begun()
         # Only after this are records read again that were read before.
-        ends = run.log.so_far.ends if run.generation.start.mode == "again" else {}
+        again = reads_again(run.root, run.generation, run.pipeline)
+        ends = run.log.so_far.ends if again else {}
         asked = replace(asked, but=pa.concat_arrays([asked.but, *tried]), ends=ends)
         # So many at once as a batch has, whatever waits there: all of a replay's coordinates are in the driver's memory.
         places = (split(*(rows[name] for name in PLACE)) for rows in open_rows(run.root, asked))

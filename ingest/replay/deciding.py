@@ -149,7 +149,7 @@ class Deciding:
 
     def _sweep(self) -> None:
         """Delete what attempts before wrote and nothing names."""
-        sweep(self.attempts.run.root, self.kept.id, [range(NUMBER, NUMBER + 1)], ())
+        sweep(self.attempts.run.root, self.kept.id, [range(NUMBER, NUMBER + 1)], (), many=True)
 
     def _settled(
         self, records: Records, offsets: Offsets, workers: Workers, placed: Stretches = NO_STRETCHES
@@ -186,7 +186,7 @@ class Deciding:
     def _before(self) -> Before:
         """What there is behind the newest batch, with tables that replays have made since: their columns are told of once."""
         run, before = self.attempts.run, self.attempts.before(self.last)
-        there = run.tables.entities_there(run.pipeline, run.owners.records.pipelines())
+        there = run.tables.entities_there(run.pipeline, run.owners.pipelines())
         made = {entity: folder for entity, folder in there.items() if entity not in before.entities}
         if not made:
             return before

@@ -248,7 +248,10 @@ class Exchange:
         named = {unquote(action["add"]["path"]) for action in entry(place, version) if "add" in action}
         mark = merged_mark(self.replay, NUMBER)
         mine = takewhile(partial(_begins, mark), place.names(after=mark))
-        place.delete([name for name in mine if name not in named])
+        left = [name for name in mine if name not in named]
+        # Of many replays two may share what names carry of them.
+        live = {name for name, _ in live_files.read(place, newest)} if left else set()
+        place.delete([name for name in left if name not in live])
 
 
 def _begins(mark: str, name: str) -> bool:

@@ -90,7 +90,8 @@ class OfBronze(Deciding):
         mine = self._mine(before)
         reasons = self._refused(refusing, joined(todo.rows[folder] for folder in mine))
         refused, stay = joined(reasons.values()), self._stay(reasons)
-        own = without(refused, joined([self._known_to_quarantine(refused), stay]))
+        known = self._known_to_quarantine(refused)
+        own = without(refused, joined([known, stay]))
         events = [one for one in written if one.entity is not None]
         merges = {one.table for one in events if self._is_merged(one)}
         added = self._placed(one for one in events if one.table not in merges)
@@ -101,9 +102,11 @@ class OfBronze(Deciding):
         dropped = without(todo.wanted, joined([placed, refused, others, beside]))
         # Of one that had no row nothing is missing for that: nobody is told that it may be.
         had = dropped if self.portion.untold else within(dropped, joined(todo.rows.values()))
-        outcome = Outcome(added, merged, own, had)
+        # Of one that waits there already, and has a row all the same, the row goes, too.
+        both = without(within(known, joined(todo.rows.values())), stay)
+        outcome = Outcome(added, merged, own, joined([had, both]))
         # Before any table is made what the records need: what says no leaves nothing behind.
-        leaving = self._leaving(events, joined([placed, own, dropped]))
+        leaving = self._leaving(events, joined([placed, own, both, dropped]))
         manifest = self._manifest(self._decision(settled, before, self.portion.offsets))
         became = Became(
             dict(settled.report.counts.rows),
@@ -222,11 +225,11 @@ class OfBronze(Deciding):
         return part.filter(pc.or_(mine, are_in(part, PLACE, rows)) if self.portion.replaces else mine)
 
     def _known_to_quarantine(self, refused: Places) -> Places:
-        """Those of some that wait there already, or were deleted from there while they did."""
+        """Those of some that wait there already, or were deleted from there while they did, and have got no row since."""
         if not refused:
             return {}
         run = self.attempts.run
-        gone = deleted_open(run.root, self.whose, refused)
+        gone = without(deleted_open(run.root, self.whose, refused), joined(self.todo.rows.values()))
         return within(refused, joined([self.todo.waiting.places, gone]))
 
     def _kept_in_quarantine(self, files: Sequence[WrittenFile], own: Places) -> list[TableFiles]:
@@ -291,10 +294,10 @@ def deleted_open(root: Files, whose: Whose, some: Places) -> Places:
     """Those of some that were deleted from a pipeline's quarantine, or erased there, while they waited in it."""
     done = resolved_identities(root, whose)
     # Behind that, as upkeep keeps it before it lets go what tells of them.
-    before = joined({partition: offsets} for partition, offsets in let_go(root, whose.names))
+    before = joined({partition: offsets} for partition, offsets in let_go(root, whose))
     gone = [
         without_resolved(part, within({part[2:]: offsets}, some), done)
-        for table, one in all_gone(root, whose.names)
+        for table, one in all_gone(root, whose)
         if table == QUARANTINE_TABLE
         for part, offsets in one.parts.items()
     ]

@@ -45,21 +45,28 @@ class Outcome:
         }
 
 
-def tell_emptied(root: Files, pipeline: str, gone: Mapping[Partition, BitMap64], number: int | None) -> None:
+def tell_emptied(
+    root: Files, whose: Mapping[str, str], gone: Mapping[Partition, BitMap64], number: int | None
+) -> None:
     """Keep that a table is about to be emptied of these: those that get no row again are missed by nobody. Raises OSError."""
     if gone:
         places = {**Outcome().to_json(), DROPPED: bitmaps_to_json(gone)}
-        tell(root, pipeline, uuid.uuid4().hex, datetime.now(timezone.utc).isoformat(), places, number)
+        tell(root, whose, uuid.uuid4().hex, datetime.now(timezone.utc).isoformat(), places, number)
 
 
 def tell(  # noqa: PLR0913, PLR0917 - who, what, when
-    root: Files, pipeline: str, replay: str, at: str, places: Mapping[str, Any], number: int | None = None
+    root: Files,
+    whose: Mapping[str, str],
+    replay: str,
+    at: str,
+    places: Mapping[str, Any],
+    number: int | None = None,
 ) -> None:
-    """Keep an outcome, as `to_json` gave it, for good; upkeep brings it together with others. Raises OSError.
+    """Keep an outcome, as `to_json` gave it, for good; upkeep brings it together with others. `whose` is as `said_of` gives it. Raises OSError.
 
     Its number says which is newer, whatever time it was. Those of earlier versions have none: they came one after the other, and how many
     there were before says it of them.
     """
     turn = sum(1 for _ in root.names(OUTCOMES)) if number is None else number
-    told = {"format": 1, "pipeline": pipeline, "replay": replay, "at": at, "turn": turn, **places}
+    told = {"format": 1, **whose, "replay": replay, "at": at, "turn": turn, **places}
     root.put_new(f"{OUTCOMES}/{replay}.json", json.dumps(told).encode())

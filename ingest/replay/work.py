@@ -17,7 +17,7 @@ from distributary.ingest.checkpoint.change_log import ChangeLog
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_json import from_json, to_json
 from distributary.ingest.checkpoint.manifests import manifest_of
-from distributary.ingest.commit_log.owners import Whose
+from distributary.ingest.commit_log.owners import Whose, said_of
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.quarantine.rows import identities
 from distributary.ingest.replay import places
@@ -135,7 +135,7 @@ class Work:
                 return self._replay(kept, begun, decided, resumed=resumed)
             failpoints.reach(failpoints.BEFORE_MANIFEST, NUMBER)
             if decided["manifest"] is not None or OF in begun:
-                decided[NUMBERED] = self.turns.take()
+                decided[NUMBERED] = self.turns.take(self._newest(decided))
             # Whoever took the tables over meanwhile may have brought the same records.
             self.pipeline.run.log.confirm()
             kept.decide(decided)
@@ -144,9 +144,18 @@ class Work:
             self._commit(kept, told, fresh=fresh)
         if "places" in told:
             run = self.pipeline.run
-            tell(run.root, run.pipeline, kept.id, begun["at"], told["places"], told.get(NUMBERED))
+            whose = said_of(run.pipeline, run.generation.id)
+            tell(run.root, whose, kept.id, begun["at"], told["places"], told.get(NUMBERED))
         kept.end({"became": told["became"], "chosen": begun["chosen"], "at": begun["at"]})
         return self._replay(kept, begun, told, resumed=resumed)
+
+    def _newest(self, decided: Mapping[str, Any]) -> int:
+        """The highest number that a replay has in a table which gets something: a checkpoint that was put back from a copy may not know it."""
+        run = self.pipeline.run
+        manifest = decided["manifest"] or {"tables": ()}
+        folders = {*(one["folder"] for one in manifest["tables"]), *decided.get(LEAVING, ())}
+        had = run.tables.newest_batches(dict.fromkeys(folders, app_of_replays(run.generation.id)))
+        return max((number for number in had.values() if number is not None), default=0)
 
     def _replay(
         self, kept: Kept, begun: Mapping[str, Any], told: Mapping[str, Any], *, resumed: bool

@@ -69,6 +69,12 @@ class PinsStore:
     def _check_same(self, key: RecordKey, pinned: Schema, offered: Schema) -> None:
         if same_schema(pinned, offered) or self._same(key, pinned, offered):
             return
+        if offered.inferred:
+            raise CheckpointMismatch(
+                f"version {key[0]} of the inferred schema is another one than this checkpoint has used: its versions are looked for elsewhere by now, "
+                "as under a pipeline's new name, or below another working folder. Point decode.schema_location to where they were "
+                "(`schemas/<name>`, where nothing was said)"
+            )
         raise CheckpointMismatch(
             f"the registry now gives another schema for {key[0]!r} than the one this checkpoint has used (SHA-256 "
             f"{_digest(pinned)} pinned, {_digest(offered)} given): it was emptied or replaced, or registry.url leads "

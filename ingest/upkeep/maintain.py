@@ -48,6 +48,7 @@ from distributary.ingest.upkeep.record import Pipeline, RecordUpkeep, keep_recor
 from distributary.ingest.upkeep.replayed import tell_together
 from distributary.ingest.upkeep.undecided import Undecided, undecided
 from distributary.ingest.upkeep.versions_kept import TakenAway
+from distributary.ingest.upkeep.whose.by_ledger import with_unowned
 from distributary.ingest.upkeep.worn import bring_together
 
 # Where a file is put and taken away again, to ask what the time is.
@@ -217,7 +218,7 @@ def _told_together(root: Files, whose: Whose, keep: Keep, now: int, record: Reco
     """What replays tell, brought together: behind what is let go, of which nobody asks any more when it was."""
     gone = Bounds.of(datetime.fromtimestamp(now / 1000, timezone.utc), None, keep.quarantine_days).purged
     try:
-        tell_together(root, whose, None if record.failed or record.left else gone)
+        tell_together(root, with_unowned(root, whose), None if record.failed or record.left else gone)
     except BaseException as error:  # noqa: BLE001 whatever it is, the tables have their upkeep
         return replace(record, failed=record.failed or fault(error))
     return record

@@ -36,6 +36,7 @@ from distributary.ingest.upkeep.light_rows import LightRows
 from distributary.ingest.upkeep.replayed import begun_before, replays_before, with_replays
 from distributary.ingest.upkeep.resolved import PLACE, keep_moved
 from distributary.ingest.upkeep.undecided import Undecided
+from distributary.ingest.upkeep.whose.by_ledger import with_unowned
 
 # A start may come back to the newest batch of a generation, and to the one before it.
 _NEWEST = 2
@@ -92,7 +93,7 @@ def keep_record(root: Files, mine: Pipeline, keep: Keep, now: int, *, dry_run: b
     round_ = _Round(root, mine, keep, datetime.fromtimestamp(now / 1000, timezone.utc), dry_run)
     done = RecordUpkeep()
     try:
-        for generation, rows in sorted(_generations(root, mine.whose).items()):
+        for generation, rows in sorted(_generations(root, with_unowned(root, mine.whose)).items()):
             done = round_.kept(done, generation, rows)
         done = round_.refused_again(done)
     except BaseException as error:  # noqa: BLE001 whatever it is, the tables have their upkeep
@@ -233,7 +234,11 @@ class _Round:
             version = handle.version()
             if place.url == self.root.below(RESOLVED_TABLE).url:
                 # Whoever holds the tables against the ledger finds these records in them, and in no batch's part of it.
-                keep_moved(self.root, self.mine.whose, _table(handle, mine, [*PLACE, "outcome"]))
+                keep_moved(
+                    self.root,
+                    with_unowned(self.root, self.mine.whose),
+                    _table(handle, mine, [*PLACE, "outcome"]),
+                )
             try:
                 handle.delete(condition, post_commithook_properties=NO_HOOKS)
             except CommitFailedError:

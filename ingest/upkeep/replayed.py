@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
@@ -21,6 +20,7 @@ from distributary.ingest.checkpoint.folder import BEGUN, going
 from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.upkeep.resolved import Partition, bitmaps, bitmaps_to_json, whole
+from distributary.ingest.upkeep.whose.by_ledger import with_unowned
 
 OUTCOMES = ".distributary/replays"
 """Where, under the root: a JSON file each, called as the replay's id, until upkeep brings them together."""
@@ -153,20 +153,21 @@ class Since:
         return {ADDED: added, MERGED: [], REFUSED: [], DROPPED: out}
 
 
-def since(root: Files, names: AbstractSet[str]) -> Since:
-    """What all replays did of a pipeline that has, or had, these names. Raises OSError, and ValueError, KeyError or TypeError of a file that is none of these."""
-    return _since(told for _, told in _told(root, names))
+def since(root: Files, whose: Whose) -> Since:
+    """What all replays did of a pipeline. Raises OSError, and ValueError, KeyError or TypeError of a file that is none of these."""
+    return _since(told for _, told in _told(root, whose))
 
 
 def with_replays(root: Files, whose: Whose) -> Whose:
-    """A pipeline of which its replays are known as well, where it had other names: what those refused is in quarantine by the replay, and by the name of then.
+    """A pipeline of which all its checkpoints are known, and its replays as well: what those refused is in quarantine by the replay, and by the name of then.
 
-    Raises OSError, and PipelineError where what is told of replays cannot be read.
+    Raises OSError, and PipelineError where the ledger, or what is told of replays, cannot be read.
     """
-    if whose.names == {whose.name}:
+    whose = with_unowned(root, whose)
+    if whose.names == {whose.name} and not whose.others:
         return whose
     try:
-        every = [told for _, told in _told(root, whose.names)]
+        every = [told for _, told in _told(root, whose)]
         ids = {replay for told in every for replay in (told["replay"], *told.get(REPLAYS_TOLD, ()))}
     except (ValueError, KeyError, TypeError) as error:
         raise PipelineError(f"{root}/{OUTCOMES}: what is told of replays cannot be read: {error}") from error
@@ -180,13 +181,13 @@ def tell_together(root: Files, whose: Whose, gone: datetime | None = None) -> in
 
     Whoever dies amid it leaves files that say the same twice. Raises as `since`.
     """
-    every = _told(root, whose.names)
+    every = _told(root, whose)
     if len(every) < _FEW:
         return 0
     name, newest = f"{TOGETHER}{uuid.uuid4().hex}.json", every[-1][1]
     value = {
         "format": 1,
-        "pipeline": whose.name,
+        **whose.said,
         "replay": name,
         "at": newest["at"],
         "turn": newest.get("turn", -1),
@@ -205,10 +206,10 @@ def _since(every: Iterable[Mapping[str, Any]]) -> Since:
     return found
 
 
-def _told(root: Files, names: AbstractSet[str]) -> list[tuple[str, Mapping[str, Any]]]:
+def _told(root: Files, whose: Whose) -> list[tuple[str, Mapping[str, Any]]]:
     """What each told, by the name of its file, the oldest first."""
     every = ((name, json.loads(data)) for name, data in whole(root, OUTCOMES).items())
-    found = [(name, told) for name, told in every if told["pipeline"] in names]
+    found = [(name, told) for name, told in every if whose.tells(told)]
     # Earlier versions went by the clock.
     return sorted(found, key=lambda one: (int(one[1].get("turn", -1)), str(one[1]["at"])))
 

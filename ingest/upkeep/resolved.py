@@ -6,7 +6,6 @@ import base64
 import json
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any
 
 import numpy as np
@@ -38,32 +37,30 @@ def keep_moved(root: Files, whose: Whose, rows: pa.Table) -> None:
     """
     if not rows.num_rows:
         return
-    before = _files(root, whose.names)
+    before = _files(root, whose)
     to_table = pc.fill_null(pc.equal(rows["outcome"], TO_TABLE), False)
     found = {_MOVED: _places(rows.filter(to_table)), _OTHERS: _places(rows.filter(pc.invert(to_table)))}
     for told in before.values():
         for name, places in found.items():
             for partition, bitmap in told[name].items():
                 places[partition] = places.get(partition, BitMap64()) | bitmap
-    value = {"format": 1, "pipeline": whose.name} | {
-        name: bitmaps_to_json(places) for name, places in found.items()
-    }
+    value = {"format": 1, **whose.said} | {name: bitmaps_to_json(places) for name, places in found.items()}
     root.put_new(f"{MOVED}/{uuid.uuid4().hex}.json", json.dumps(value).encode())
     root.delete(f"{MOVED}/{name}" for name in before)
 
 
-def moved(root: Files, names: AbstractSet[str] | None) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
-    """Where the records are from of which `quarantine_resolved` does not tell any more that a table has them; of pipelines of these names, or of all.
+def moved(root: Files, whose: Whose | None) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
+    """Where the records are from of which `quarantine_resolved` does not tell any more that a table has them; of a pipeline, or of all.
 
     One may be told of twice. Raises as `keep_moved`.
     """
-    for told in _files(root, names).values():
+    for told in _files(root, whose).values():
         yield from _offsets(told[_MOVED])
 
 
-def let_go(root: Files, names: AbstractSet[str]) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
+def let_go(root: Files, whose: Whose) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
     """Where the records are from of which it does not tell any more that they are open no more, whatever became of them. As `moved`."""
-    for told in _files(root, names).values():
+    for told in _files(root, whose).values():
         for places in told.values():
             yield from _offsets(places)
 
@@ -78,11 +75,11 @@ def _places(rows: pa.Table) -> dict[Partition, BitMap64]:
     return {(one[PLACE[0]], one[PLACE[1]]): BitMap64(one[f"{PLACE[2]}_list"]) for one in found}
 
 
-def _files(root: Files, names: AbstractSet[str] | None) -> dict[str, dict[str, dict[Partition, BitMap64]]]:
+def _files(root: Files, whose: Whose | None) -> dict[str, dict[str, dict[Partition, BitMap64]]]:
     found = dict[str, dict[str, dict[Partition, BitMap64]]]()
     for name, data in whole(root, MOVED).items():
         told = json.loads(data)
-        if names is None or told["pipeline"] in names:
+        if whose is None or whose.tells(told):
             # Of others earlier versions kept nothing.
             found[name] = {_MOVED: bitmaps(told[_MOVED]), _OTHERS: bitmaps(told.get(_OTHERS, ()))}
     return found

@@ -111,7 +111,7 @@ def compare(
     """
     beside, broken = beside or Beside(), list[Difference]()
     log = None if beside.checkpoint is None else read_log(beside.checkpoint, broken)
-    lake = lake if log is None else lake.of_generation(log.generation.id)
+    lake = (lake if log is None else lake.of_generation(log.generation.id)).with_all()
     # Before the tables, which are asked about its generations.
     ledger = _or_broken(BATCHES_TABLE, lambda: read_ledger(lake), broken)
     tables = Survey(generations(ledger or (), log))
@@ -208,7 +208,13 @@ def _against_ledger(
     if ledger is not None:
         # The last to look at where records are: from here on each counts where the ledger says that its batch put it.
         quarantine.coverage.join(quarantine.resolved)
-        held = Held(tables.coverage, quarantine.coverage, quarantine.by_batch, tables.merged)
+        held = Held(
+            tables.coverage,
+            quarantine.coverage,
+            quarantine.by_batch,
+            tables.merged,
+            generations=quarantine.by_generation,
+        )
         try:
             # The last to look at where records are: from here on erased ones count as if they were there.
             held = with_erased(lake, held, kept.tables)

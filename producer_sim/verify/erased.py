@@ -21,7 +21,7 @@ def with_erased(lake: Lake, held: Held, passing: Collection[str] = ()) -> Held:
     An erasure says what it is about to erase, and what came again since is there. Raises OSError, and ValueError, KeyError or TypeError
     where what is kept of one cannot be read.
     """
-    for table, gone in all_gone(lake.root, lake.me.names) if lake.me is not None else ():
+    for table, gone in all_gone(lake.root, lake.me) if lake.me is not None else ():
         if table in passing:
             continue
         coverage = held.quarantine if table == QUARANTINE_TABLE else held.tables
@@ -29,14 +29,18 @@ def with_erased(lake: Lake, held: Held, passing: Collection[str] = ()) -> Held:
             lacking = coverage.lacking((topic, partition), offsets)
             coverage.add((topic, partition), lacking)
             if generation is not None and batch_id is not None:
-                held.quarantined[generation, batch_id] += len(lacking)
+                # It may be there by another reading of its topic, or by a replay.
+                own = held.generations.setdefault(generation, Coverage())
+                not_there = own.lacking((topic, partition), offsets)
+                own.add((topic, partition), not_there)
+                held.quarantined[generation, batch_id] += len(not_there)
     return held
 
 
 def gone_from(lake: Lake, passing: Collection[str] = ()) -> Mapping[str, Coverage]:
     """Where those records come from, each once, by the table that they were erased from; raises as `with_erased`."""
     found: dict[str, Coverage] = {}
-    for table, gone in all_gone(lake.root, lake.me.names) if lake.me is not None else ():
+    for table, gone in all_gone(lake.root, lake.me) if lake.me is not None else ():
         if table in passing:
             continue
         coverage = found.setdefault(table, Coverage())

@@ -10,9 +10,10 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, DeltaProtocolError
 from pyarrow import dataset
 
+from distributary.errors import PipelineError
 from distributary.ingest.bronze.rule import KEEPS_PROPERTY
 from distributary.ingest.columns.safe_names import OUR_NAMES, table_name
-from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.commit_log.owners import Records, Whose
 from distributary.ingest.settings.groups import Columns, NamedTable
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
@@ -22,6 +23,7 @@ from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import REMEMBERS_PROPERTY
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import table_folder
+from distributary.ingest.upkeep.replayed import with_replays
 from distributary.producer_sim.events.routes import Routed
 
 # Together they bound what is read ahead of the one batch that is looked at.
@@ -31,26 +33,6 @@ BATCHES_AHEAD = 2
 
 # What reading a broken table may raise.
 READ_ERRORS = (DeltaError, OSError, pa.ArrowException)
-
-
-@dataclass(frozen=True, slots=True)
-class Me:
-    """A pipeline by its name, by generations that are its own, whatever it was called then, and by what it was called before."""
-
-    name: str
-    generations: frozenset[str] = frozenset()
-    before: frozenset[str] = frozenset()
-
-    @property
-    def names(self) -> frozenset[str]:
-        """All of them."""
-        return self.before | {self.name}
-
-    @classmethod
-    def of(cls, root: Files, name: str, generation: str | None = None) -> Me:
-        """As the records of whose tables are tell."""
-        _, whose = Records(root).of_pipeline(name, generation)
-        return cls(name, whose.mine, whose.names)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,13 +50,13 @@ class Lake:
     fold_case: bool = True
     columns: Columns = field(default_factory=Columns)
     others: Mapping[str, str] = field(default_factory=dict)
-    me: Me | None = None
+    me: Whose | None = None
 
     @classmethod
     def of(cls, settings: Settings) -> Lake:
         """The tables that a pipeline with these settings fills."""
         root = open_files(settings.sink.root, settings.storage)
-        me = Me.of(root, settings.name)
+        _, me = Records(root).of_pipeline(settings.name)
         return cls(
             root=root,
             others=_of_others(root, me),
@@ -90,8 +72,18 @@ class Lake:
         """The same, where this generation is known to be the pipeline's own."""
         if self.me is None:
             return self
-        me = Me.of(self.root, self.me.name, generation)
+        _, me = Records(self.root).of_pipeline(self.me.name, generation)
         return replace(self, me=me, others=_of_others(self.root, me))
+
+    def with_all(self) -> Lake:
+        """The same, where checkpoints of which the ledger alone tells, and replays, are known to be the pipeline's, as far as these can be read."""
+        if self.me is None:
+            return self
+        try:
+            return replace(self, me=with_replays(self.root, self.me))
+        except (OSError, PipelineError):
+            # Who reads them tells of it.
+            return self
 
     def table_of(self, entity: str) -> str:
         """The folder of an entity's table."""
@@ -123,10 +115,10 @@ class Lake:
         return {self.columns.kafka_topic, self.columns.kafka_partition, self.columns.kafka_offset} <= there
 
 
-def _of_others(root: Files, me: Me) -> dict[str, str]:
+def _of_others(root: Files, me: Whose) -> dict[str, str]:
     owners = Records(root).all()
     # Of a pipeline that got another name tables that it has not written to since still tell the one before.
-    mine = me.generations | {owner.generation for owner in owners.values() if owner.pipeline == me.name}
+    mine = me.mine | {owner.generation for owner in owners.values() if owner.pipeline == me.name}
     return {table: owner.pipeline for table, owner in owners.items() if owner.generation not in mine}
 
 

@@ -81,6 +81,7 @@ class Held:
     merged  offsets in tables with one row a key
     added   those of rows that were made again from bronze
     out     those of records that were decoded again and have no row in a table for it
+    generations  those in quarantine by whose batch or replay put them there
     """
 
     tables: Coverage
@@ -89,6 +90,7 @@ class Held:
     merged: Coverage = field(default_factory=Coverage)
     added: Coverage = field(default_factory=Coverage)
     out: Coverage = field(default_factory=Coverage)
+    generations: dict[str, Coverage] = field(default_factory=dict)
 
 
 def read_ledger(lake: Lake) -> list[Batch] | None:
@@ -159,17 +161,10 @@ def generations_of_others(lake: Lake) -> frozenset[str]:
 
 def _mine(lake: Lake, told: Collection[tuple[str | None, str]]) -> frozenset[str]:
     """The generations that are the pipeline's own, by the names that the ledger tells of each."""
-    others = set(lake.others.values())
     if lake.me is None:
+        others = set(lake.others.values())
         return frozenset(generation for name, generation in told if name not in others)
-    names: set[str | None] = {None, *lake.me.names}
-    mine, grew = lake.me.generations, True
-    while grew:
-        # It may have been called otherwise before, and have had other checkpoints then.
-        names |= {name for name, generation in told if generation in mine} - others
-        found = mine | {generation for name, generation in told if name in names}
-        mine, grew = found, found != mine
-    return mine
+    return frozenset(generation for name, generation in told if lake.me.has(name, generation))
 
 
 def check_ledger(ledger: list[Batch], held: Held) -> Iterator[Difference]:

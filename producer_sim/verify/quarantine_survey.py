@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from deltalake import DeltaTable
 
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, RESOLVED_TABLE
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.pins import NO_ENTITY
 from distributary.ingest.quarantine.resolved import IDENTITY
-from distributary.ingest.quarantine.rows import identities
+from distributary.ingest.quarantine.rows import identities, is_of
 from distributary.ingest.upkeep.resolved import MOVED, TO_TABLE
 from distributary.ingest.upkeep.resolved import moved as moved_before
 from distributary.producer_sim.formats.corruption import value_digest
@@ -47,11 +50,13 @@ class Resolved:
     resolved  those that are in quarantine still
     moved     those that a replay gave a row in a table, whether they are in quarantine still or not
     to        these by the table's folder, as far as that is told
+    by_generation  where all records in quarantine are from, by whose batch or replay put them there
     """
 
     resolved: Coverage = field(default_factory=Coverage)
     moved: Coverage = field(default_factory=Coverage)
     to: dict[str, Coverage] = field(default_factory=dict)
+    by_generation: dict[str, Coverage] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -83,12 +88,16 @@ def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
     table = lake.open(QUARANTINE_TABLE)
     if table is None:
         return survey
-    others = pa.array(sorted(_others(lake)), pa.string())
-    done = _resolved(lake, others, survey)
-    for every in batches(table, [*COORDINATES, "generation", "batch_id", "value", "reason"]):
-        mine = every.filter(pc.invert(pc.is_in(every["generation"], others))) if len(others) else every
+    own = _Own.of(lake)
+    done = _resolved(lake, own, survey)
+    wanted = [*COORDINATES, "generation", "batch_id", "value", "reason"]
+    for every in batches(table, own.columns(table, wanted)):
+        mine = own.rows(every)
         pairs = zip(mine["generation"].to_pylist(), mine["batch_id"].to_pylist(), strict=True)
         survey.by_batch.update(pairs)
+        for generation in mine["generation"].drop_null().unique().to_pylist():
+            of = survey.by_generation.setdefault(generation, Coverage())
+            _counted(mine.filter(pc.equal(mine["generation"], generation)), of)
         batch = _open(mine, done, survey.resolved)
         survey.rows += batch.num_rows
         survey.strays += _counted(batch, survey.coverage)
@@ -97,18 +106,19 @@ def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
     return survey
 
 
-def _resolved(lake: Lake, others: pa.Array, survey: Resolved) -> pa.Array:
+def _resolved(lake: Lake, own: _Own, survey: Resolved) -> pa.Array:
     """Which records were brought back, or need not be; those that got a row are counted in `moved`, and where in `to`."""
     table, found = lake.open(RESOLVED_TABLE), [pa.chunked_array([], pa.string())]
-    for every in () if table is None else batches(table, [*IDENTITY, "outcome", "table"]):
-        mine = every.filter(pc.invert(pc.is_in(every["generation"], others)))
+    wanted = [*IDENTITY, "outcome", "table"]
+    for every in () if table is None else batches(table, own.columns(table, wanted)):
+        mine = own.rows(every)
         found.append(identities(pa.Table.from_batches([mine])))
         rows = mine.filter(pc.equal(mine["outcome"], TO_TABLE))
         _counted(rows, survey.moved)
         for folder in rows["table"].drop_null().unique().to_pylist():
             _counted(rows.filter(pc.equal(rows["table"], folder)), survey.to.setdefault(folder, Coverage()))
     try:
-        for partition, offsets in moved_before(lake.root, None if lake.me is None else lake.me.names):
+        for partition, offsets in moved_before(lake.root, own.whose):
             survey.moved.add(partition, survey.moved.lacking(partition, offsets))
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(f"{MOVED}: what is kept of records that were brought back: {error}") from error
@@ -130,11 +140,33 @@ def _counted(batch: pa.RecordBatch, coverage: Coverage) -> int:
     return count_offsets(topics, partitions, offsets, coverage)
 
 
-def _others(lake: Lake) -> frozenset[str]:
-    try:
-        return generations_of_others(lake)
-    except READ_ERRORS:  # a ledger that cannot be read is told of where it is read
-        return frozenset()
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What tells a pipeline's rows from those of others, also such as a replay of theirs refused: by that alone the ledger knows none."""
+
+    whose: Whose | None
+    others: pa.Array
+
+    @classmethod
+    def of(cls, lake: Lake) -> _Own:
+        try:
+            others = sorted(generations_of_others(lake))
+        except READ_ERRORS:  # a ledger that cannot be read is told of where it is read
+            others = []
+        return cls(lake.me, pa.array(others, pa.string()))
+
+    @staticmethod
+    def columns(table: DeltaTable, wanted: Sequence[str]) -> list[str]:
+        """With the name of each row's pipeline, which tables of earlier versions lack."""
+        there = {part.name for part in table.schema().fields}
+        return [*wanted, *({"pipeline"} & there)]
+
+    def rows(self, every: pa.RecordBatch) -> pa.RecordBatch:
+        """The pipeline's own of some rows."""
+        mine = every.filter(pc.invert(pc.is_in(every["generation"], self.others)))
+        if self.whose is None or "pipeline" not in every.schema.names:
+            return mine
+        return mine.filter(is_of(pa.Table.from_batches([mine]), self.whose).combine_chunks())
 
 
 def _compare(batch: pa.RecordBatch, truth: Truth, survey: QuarantineSurvey) -> None:

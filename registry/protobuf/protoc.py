@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from importlib import import_module
 from importlib.resources import files as package_files
 from importlib.util import find_spec
@@ -57,20 +57,33 @@ def compile_files(
         include = [_well_known(), str(sources), _google_types(extra)]
         if descriptors:
             return _by_process(root, include, descriptors, Path(folder))
-        return _in_process(root, include)
+        return _in_process(root, include, texts)
 
 
-def _in_process(root: str, include: list[str]) -> FileDescriptorSet:
+def _in_process(root: str, include: list[str], texts: Container[str]) -> FileDescriptorSet:
     """In 1 to 2 ms, by the call that imports .proto files as modules: it alone reports errors as objects."""
     with _one_at_a_time:
         warnings.filterwarnings("ignore", category=_protoc_compiler.ProtocWarning)
         try:
             modules = _protoc_compiler.get_protos(root.encode(), [os.fsencode(path) for path in include])
         except _protoc_compiler.ProtocErrors as errors:
+            _require_opened(errors.errors(), texts)
             raise BadSchema(f"protoc: {_listed(errors.errors())}") from None
         # Still one at a time: Python 3.11 counts the depth of all threads' syntax trees in one place, and
         # then finds that it does not add up (https://github.com/python/cpython/issues/106905).
         return FileDescriptorSet(file=[_file_of(code) for _, code in modules])
+
+
+def _require_opened(errors: Iterable[object], texts: Container[str]) -> None:
+    """Raises OSError where protoc could not open one of these files, which are there, as where the machine has no more open files to give."""
+    for error in islice(errors, 10 * _MOST_ERRORS):
+        name, line = (getattr(error, one) for one in ("filename", "line"))
+        # What imports one in vain is told of by that, with its line. Of others nobody knows whether they are to be there.
+        if line < 0 and _text(name) in texts and _message(error).endswith(_NOT_OPENED):
+            raise OSError(errno.EMFILE, f"protoc could not open {_text(name)}: {os.strerror(errno.EMFILE)}?")
+
+
+_NOT_OPENED = "File not found."
 
 
 def _by_process(
@@ -80,10 +93,10 @@ def _by_process(
     given, made = folder / "given.pb", folder / "made.pb"
     given.write_bytes(FileDescriptorSet(file=descriptors.values()).SerializeToString())
     command = [
-        *(sys.executable, "-m", "grpc_tools.protoc", *(f"-I{path}" for path in include)),
+        *(sys.executable, "-c", _RUN, *(f"-I{path}" for path in include)),
         *(f"--descriptor_set_in={given}", "--include_imports", f"--descriptor_set_out={made}", root),
     ]
-    done = _done(command)
+    done = _done(command, (given, made))
     if done.returncode != 0:
         printed = done.stderr.replace(f"{folder}/sources/", "").strip().splitlines()
         raise BadSchema(f"protoc: {_shortened(printed)}")
@@ -94,7 +107,23 @@ def _by_process(
 _BY_OTHERS = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGTERM}
 
 
-def _done(command: list[str]) -> subprocess.CompletedProcess[str]:
+# By its exit code, as a schema may have anything printed, the words of an error of Python's among it.
+_NOT_BEGUN = 75
+
+_RUN = f"""
+import sys
+try:
+    from grpc_tools import protoc
+except BaseException:
+    sys.exit({_NOT_BEGUN})
+sys.exit(protoc.main(sys.argv))
+"""
+
+# What becomes of a file of ours when the machine lacks something.
+_LACKING = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+
+
+def _done(command: list[str], files: Iterable[Path]) -> subprocess.CompletedProcess[str]:
     """What became of the process. Raises BadSchema where it takes too long, and OSError where the machine is to blame."""
     # The first time perhaps it stood still, and all of the machine with it.
     done = _in_time(command) or _in_time(command)
@@ -102,9 +131,13 @@ def _done(command: list[str]) -> subprocess.CompletedProcess[str]:
         raise BadSchema(f"protoc: it was not done after {_SECONDS} s")
     if -done.returncode in _BY_OTHERS:
         raise InterruptedError(errno.EINTR, f"protoc was ended by {signal.Signals(-done.returncode).name}")
-    full = os.strerror(errno.ENOSPC)
-    if done.returncode != 0 and full in done.stderr:
-        raise OSError(errno.ENOSPC, f"protoc: {full}")
+    if done.returncode == _NOT_BEGUN:
+        raise OSError(errno.EAGAIN, f"protoc could not be begun by {sys.executable}")
+    for code in _LACKING if done.returncode != 0 else ():
+        # Of these, whose names no schema knows: one may import what is called like an error.
+        lines = {f"{file}: {os.strerror(code)}" for file in files}
+        if not lines.isdisjoint(map(str.rstrip, done.stderr.splitlines())):
+            raise OSError(code, f"protoc: {os.strerror(code)}")
     return done
 
 

@@ -85,7 +85,7 @@ def check_kept(lake: Lake, kept: Kept, ledger: Iterable[Batch]) -> Iterator[Diff
 
 
 def _with_erased(lake: Lake, kept: Kept) -> None:
-    for table, gone in all_gone(lake.root, lake.me.names) if lake.me is not None else ():
+    for table, gone in all_gone(lake.root, lake.me) if lake.me is not None else ():
         if table not in kept.tables:
             continue
         for (_, _, topic, partition), offsets in gone.parts.items():

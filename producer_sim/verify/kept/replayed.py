@@ -22,7 +22,7 @@ def with_replayed(lake: Lake, held: Held) -> tuple[Held, list[Difference]]:
     """
     if lake.me is None:
         return held, []
-    told, lacking = since(lake.root, lake.me.names), list[Difference]()
+    told, lacking = since(lake.root, lake.me), list[Difference]()
     added, out = Coverage(), Coverage()
     for partition, bitmap in told.added.items():
         offsets = offsets_of(bitmap)

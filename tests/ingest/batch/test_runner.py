@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -428,3 +429,16 @@ def test_a_pass_that_is_begun_again_does_not_forget_that_a_task_was_done_twice(t
     assert sum(one.turn.count_input for one in query.workers.passes) > 1, "begun again from the beginning"
     (done,) = query.done
     assert files(tmp_path) == done.manifest.file_names()
+
+
+def test_a_checkpoint_that_got_another_name_before_its_first_batch_knows_the_tables_that_it_took_over(
+    tmp_path: Path,
+) -> None:
+    batches(tmp_path, 1)
+    query = Query(tmp_path, "second")
+    owners = query.runner.attempts.run.owners
+    assert owners.records.put(GOLF, 1, owners.me)
+    owners.me = replace(owners.me, pipeline="renamed")
+    assert query.runner.attempts.before(None).entities == {"golf": GOLF}
+    query.resume()
+    assert owners.records.pipelines()[GOLF] == "renamed"

@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from tests.ingest.asked import AskedFiles
 from tests.ingest.foreign import foreign_entries
+from tests.ingest.queries import GOLF, batches
 
 from distributary.ingest.batch.sweep import sweep, sweep_drafts
-from distributary.ingest.parquet.data_file import file_name
+from distributary.ingest.parquet.data_file import file_name, owner
 
 GENERATION, OTHER = "a" * 32, "b" * 32
 
@@ -48,6 +49,23 @@ def test_a_table_whose_log_cannot_be_read_is_swept_like_others(tmp_path: Path) -
     (tmp_path / "t" / "_delta_log").mkdir()
     (tmp_path / "t" / "_delta_log" / "00000000000000000000.json").write_text("{")
     assert sweep(tmp_path, GENERATION, [range(1, 2)], ()) == below(tmp_path, orphan)
+
+
+def test_of_many_replays_what_one_committed_stays_though_another_one_is_called_alike(tmp_path: Path) -> None:
+    """Names carry eight digits of an id: of a hundred thousand replays two share them."""
+    batches(tmp_path, 1)
+    (committed,) = (tmp_path / "lake" / GOLF).glob("*.parquet")
+    mark, number = owner(committed.name) or ("", 0)
+    orphan = left(committed.parent, mark + "0" * 24, number)
+    (tmp_path / "lake" / "u").mkdir()
+    other = left(tmp_path / "lake" / "u", mark + "0" * 24, number)
+    every = {folder.name for folder in (tmp_path / "lake").iterdir() if folder.name[0] not in "._"}
+    gone = sweep(tmp_path / "lake", mark + "0" * 24, [range(number, number + 1)], (), within=every, many=True)
+    assert sorted(gone) == below(tmp_path / "lake", orphan, other)
+    # Of what nobody can read nobody can tell.
+    orphan = left(committed.parent, mark + "0" * 24, number)
+    (committed.parent / "_delta_log" / f"{1:020}.json").write_text("{")
+    assert sweep(tmp_path / "lake", mark + "0" * 24, [range(number, number + 1)], (), many=True) == []
 
 
 def test_where_nothing_is_there_nothing_goes(tmp_path: Path) -> None:

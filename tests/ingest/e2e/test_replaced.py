@@ -15,6 +15,7 @@ from distributary.errors import ConfigError
 from distributary.ingest import failpoints
 from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.quarantine.purging import Wish, purge
 from distributary.ingest.rebuild.dry import lacking
 from distributary.ingest.rebuild.silver import Replayed, replay
 from distributary.producer_sim.verify.comparison import verify
@@ -141,6 +142,27 @@ def test_rows_move_go_and_stay_once_wherever_it_ends(
 
 # The same without a run is shown above.
 @pytest.mark.heavy
+def test_a_row_goes_to_quarantine_also_where_its_record_was_deleted_from_there_before(
+    kit: PipelineKit,
+) -> None:
+    """As somebody purged it there, and a later replay gave it a row by other rules."""
+    kit.configured(bronze={})
+    schema = registered(kit)
+    kit.send([schema.value(game="chess", player="a", level=n) for n in range(4)])
+    expected = {"not_three": {"condition": "level <> 3", "otherwise": "quarantine"}}
+    kit.configured(tables=[{"match": "*", "expect": expected}])
+    kit.run()
+    assert purge(kit.settings, Wish(Chosen(reasons=("expectation",)), open_too=True)).rows == 1
+    kit.configured(tables=[])
+    assert replay(kit.settings, spark=kit.spark).tables == {kit.folder_of("chess"): 1}
+    kit.configured(tables=[{"match": "*", "expect": expected}])
+    done = replaced(kit, refused="quarantine")
+    assert (done.refused, done.left) == ({"expectation": 1}, {kit.folder_of("chess"): 4})
+    assert [row["kafka_offset"] for row in quarantined(kit)] == [3]
+    assert sorted(row["level"] for _, row in every(kit)) == [0, 1, 2]
+    assert_clean(kit)
+
+
 def test_beside_a_run_only_what_is_chosen_is_replaced(kept: PipelineKit) -> None:
     before = silver(kept)
     with kept.running() as going:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +36,7 @@ from distributary.ingest.lease.replaying import alone
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.contents import contents
 from distributary.ingest.quarantine.purging import Wish, purge
+from distributary.ingest.replay import kept
 from distributary.ingest.replay.bring_back import BroughtBack, bring_back
 from distributary.producer_sim.stack.local import LocalStack
 from distributary.producer_sim.verify.comparison import verify
@@ -145,6 +148,28 @@ def test_one_that_stood_still_while_its_tables_were_handed_over_brings_nothing_t
     monday.assert_clean()
 
 
+def test_what_a_reading_that_began_anew_has_yet_to_come_to_is_not_brought_by_a_checkpoint_that_goes_on_with_it(
+    monday: Monday,
+) -> None:
+    kit = monday.kit
+    ends = {"0": 1, "1": 2}
+    kit.configured(checkpoint="./checkpoints/second", start="again", source={"until": {kit.topic: ends}})
+    kit.run()
+    kit.configured(checkpoint="./checkpoints/third", start="from_tables")
+    kit.run()
+    (one,) = monday.back().replays
+    assert (one.became.already, one.became.tables, sum(one.left.values())) == (2, {}, 5)
+    kit.configured(source={"until": None})
+    with kit.running() as going:
+        going.wait_for(5)
+        with pytest.raises(LeaseHeld, match="reads again what was read before"):
+            monday.back()
+    kit.configured(trigger={"available_now": True})
+    assert monday.back().resolved == 4
+    assert column(kit, "go", "player") == ["e", "f", "g"]
+    assert column(kit, "chess", "player") == ["a", "a", "b", "c", "d"]
+
+
 # Lighter: test_what_a_lost_schema_put_there_is_in_its_tables_after_one_command_and_nothing_is_missing brings records back.
 @pytest.mark.heavy
 @pytest.mark.parametrize(
@@ -184,8 +209,13 @@ def test_wherever_it_ends_the_next_call_finishes_it(
     assert len(kit.rows("quarantine_resolved")) == 6
 
 
-def test_only_what_is_chosen_is_brought_back(monday: Monday) -> None:
-    first = monday.back(Chosen(reasons=("unknown_schema",), place=(None, 0)))
+def test_only_what_is_chosen_is_brought_back(monday: Monday, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        # A clock that was years ahead, and a checkpoint that was put back from a copy since, keep no replay from what follows.
+        patch.setattr(kept, "time", SimpleNamespace(time=lambda: 10 * time.time()))
+        first = monday.back(Chosen(reasons=("unknown_schema",), place=(None, 0)))
+    files = monday.kit.checkpoint.files
+    files.delete([info.path for info in files.list("replay-numbers")])
     assert first.resolved == 1
     assert monday.open() == 6
     monday.assert_clean()

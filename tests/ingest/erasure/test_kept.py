@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.kept import AsTheyCame
 from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.ingest.replay.of_bronze import without_resolved
@@ -35,7 +36,7 @@ def gone(offset: int) -> Gone:
 
 def meant(root: Files, rows: pa.Table = ROWS) -> list[int]:
     (batch,) = rows.combine_chunks().to_batches()
-    which = AsTheyCame.of(root, frozenset({"games"}), frozenset()).rows(lambda _: None)
+    which = AsTheyCame.of(root, Whose.of("games"), frozenset()).rows(lambda _: None)
     return list(np.flatnonzero(which.met(batch)))
 
 

@@ -13,6 +13,9 @@ from tests.ingest.kinesis.emulated import Emulated
 from tests.ingest.kinesis.looked import HOUR, Clock
 
 from distributary.errors import BrokerUnavailable, CheckpointMismatch
+from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.checkpoint.generation import World as KeptWorld
+from distributary.ingest.checkpoint.generation import born
 from distributary.ingest.inputs.from_kinesis import KinesisRecords, RecordsGone, Shards, open_stream
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.kinesis import fetching
@@ -28,9 +31,10 @@ class World:
         self.folder, self.clock = folder, Clock()
         self.stream = Emulated(1, now=self.clock)
 
-    def settings(self, **source: Any) -> Settings:
+    def settings(self, name: str = "streamed", place: str = "./checkpoint", **source: Any) -> Settings:
         given = {
-            "name": "streamed",
+            "name": name,
+            "checkpoint": place,
             "source": {"kinesis": {"stream": "games"}, **source},
             "decode": {"format": "json"},
             "route": {"by": "topic"},
@@ -216,3 +220,34 @@ def test_a_run_that_ends_by_itself_ends_after_an_outage_all_the_same(world: Worl
         world.stream.refused = "InternalFailure"
         assert records.next_range(at(_0=3), shards.ends(), 10) == {}
     assert told
+
+
+def test_a_pipeline_that_gets_another_name_goes_on_with_what_it_has_read_and_nobody_else_does(
+    world: World, tmp_path: Path
+) -> None:
+    world.stream.put_into(0, b"0", b"1")
+    with world.opened() as (shards, _):
+        shards.end_offsets()
+        ids, cluster = shards.topic_ids(), shards.cluster_id()
+    first = Checkpoint.at(tmp_path / "checkpoint")
+    first.make()
+    born(first, "streamed", KeptWorld(cluster, ids, {}))
+    # What was read is gone from the stream, and was in no batch yet.
+    world.clock.at += 30 * HOUR
+    for again in range(2):
+        with world.opened(name="renamed") as (shards, _):
+            assert (shards.topic_ids(), shards.ends()) == (ids, at(_0=2)), again
+    # So does a new checkpoint of it.
+    with world.opened(name="renamed", place="./second") as (shards, _):
+        assert shards.topic_ids() == ids
+    with (
+        pytest.raises(
+            CheckpointMismatch, match=r"pipeline renamed goes on with .*give this one another name"
+        ),
+        world.opened(place="./another"),
+    ):
+        pass
+    with world.opened() as (shards, _):
+        assert shards.topic_ids() == ids
+    with world.opened(place="./third") as (shards, _):
+        assert shards.topic_ids() == ids

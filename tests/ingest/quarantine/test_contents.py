@@ -13,7 +13,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.commit_log.entries import Owner
-from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.commit_log.owners import Records, Whose
 from distributary.ingest.erasure.record import all_gone
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.contents import contents, records
@@ -21,7 +21,7 @@ from distributary.ingest.quarantine.purging import Wish, purge
 from distributary.ingest.quarantine.resolved import RESOLVED_SCHEMA
 from distributary.ingest.settings.model import Settings, load
 from distributary.ingest.storage.opening import files_at
-from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
+from distributary.ingest.tables.ledger import BATCHES_SCHEMA, QUARANTINE_SCHEMA
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
 
@@ -154,6 +154,28 @@ def test_a_pipeline_that_got_another_name_has_what_it_had_and_whoever_has_that_b
     assert (contents(renamed).open, contents(filled).open) == (5, 1)
 
 
+def test_a_checkpoint_that_never_had_a_table_is_told_by_the_ledger_whatever_the_name_is_by_now(
+    filled: Settings, tmp_path: Path
+) -> None:
+    quarantined(tmp_path, row(20, generation="first"), row(21, generation="new"))
+    for number, (name, generation) in enumerate(
+        [("games", "first"), ("games", "gen"), ("matches", "gen"), ("games", "new")]
+    ):
+        at = NOON + timedelta(days=number)
+        told = dict.fromkeys(BATCHES_SCHEMA.names) | {"batch_id": 0, "started_at": at, "ended_at": at}
+        rows = [{**told, "pipeline": name, "generation": generation}]
+        write_deltalake(
+            str(tmp_path / "lake/ledger_batches"), pa.Table.from_pylist(rows, BATCHES_SCHEMA), mode="append"
+        )
+    records_of = Records(files_at(tmp_path / "lake"))
+    assert records_of.put("chess", 0, Owner("games", "/log", "gen"))
+    assert records_of.put("chess", 1, Owner("matches", "/log", "gen"))
+    renamed = filled.model_copy(update={"name": "matches"})
+    assert (contents(renamed).open, contents(filled).open) == (6, 1)
+    assert purge(renamed, Wish(Chosen(place=(0, 20)), open_too=True)).rows == 1
+    assert (contents(renamed).open, contents(filled).open) == (5, 1)
+
+
 def test_without_a_quarantine_there_is_nothing(settings: Settings) -> None:
     assert contents(settings).groups == ()
     assert records(settings, Chosen()).records == ()
@@ -177,7 +199,7 @@ def test_what_was_brought_back_is_deleted_and_nobody_misses_it(filled: Settings,
     done = purge(filled, Wish())
     assert (done.rows, done.files) == (1, 1)
     assert offsets_left(tmp_path) == [0, 2, 3, 4, 5, 6]
-    ((table, gone),) = all_gone(files_at(tmp_path / "lake"), frozenset({"games"}))
+    ((table, gone),) = all_gone(files_at(tmp_path / "lake"), Whose.of("games"))
     assert table == "quarantine"
     assert {part: list(offsets) for part, offsets in gone.parts.items()} == {("gen", 3, "events", 0): [1]}
     assert purge(filled, Wish()).rows == 0

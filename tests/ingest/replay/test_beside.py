@@ -8,9 +8,9 @@ import pytest
 from tests.ingest.commit_log.logs import begun
 from tests.ingest.commit_log.logs import decided as decide
 
-from distributary.errors import LeaseHeld, PipelineError
+from distributary.errors import CheckpointMismatch, LeaseHeld, PipelineError
 from distributary.ingest.commit_log.entries import Owner
-from distributary.ingest.commit_log.reading import CommitLog
+from distributary.ingest.commit_log.reading import CommitLog, closed_path, entry_path
 from distributary.ingest.commit_log.writing import hand_over, written
 from distributary.ingest.rebuild.silver import end_of
 from distributary.ingest.replay.beside import ReadLog, require_appended
@@ -34,6 +34,18 @@ def test_it_says_how_far_the_run_has_come_and_lets_nobody_decide(tmp_path: Path)
     hand_over(log, Owner("others", "elsewhere", "another"))
     with pytest.raises(PipelineError, match="handed over"):
         read.confirm()
+
+
+def test_a_batch_that_is_lost_is_not_waited_for(tmp_path: Path) -> None:
+    files = files_at(tmp_path)
+    batch = decide(begun(files))
+    begun(files)
+    files.put_new(
+        closed_path(batch.number), b'{"format": 1, "through": 1, "id": "a", "at": "", "last": null}'
+    )
+    files.delete(map(entry_path, range(batch.number + 1)))
+    with pytest.raises(CheckpointMismatch, match="is gone"):
+        ReadLog(CommitLog(files)).last()
 
 
 def test_what_a_run_parks_amid_it_is_known_before_its_batch_counts_as_whole(tmp_path: Path) -> None:

@@ -210,6 +210,13 @@ def test_a_crash_with_files_written_and_no_entry_is_gone_on_with(
     assert table.unnamed() == set()
 
 
+def test_one_whose_files_are_called_as_those_of_another_takes_nothing_of_that_away(table: Table) -> None:
+    """Names carry eight digits of a replay's id: of a hundred thousand replays two share them."""
+    assert table.exchange([], [1]).made()
+    assert table.exchange([], [7], number=1, replay=REPLAY[:8] + "0" * 24).made()
+    assert table.said() == dict.fromkeys([n for n in range(12) if n not in {1, 7}], "old")
+
+
 def test_who_is_first_in_between_is_looked_at(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     rivals: list[Callable[[], object]] = [
         lambda: table.append([40]),

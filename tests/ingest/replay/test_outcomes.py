@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from distributary.ingest.commit_log.owners import Whose, said_of
 from distributary.ingest.replay.outcomes import Outcome, tell
 from distributary.ingest.replay.places import Partition
 from distributary.ingest.storage.opening import files_at
@@ -45,14 +46,14 @@ def test_the_newest_replay_of_each_record_says_where_it_is(replays: list[dict[in
 
 def test_those_of_a_pipeline_are_taken_in_the_order_in_which_they_were_begun(tmp_path: Path) -> None:
     root = files_at(tmp_path)
-    assert held(since(root, frozenset({"games"}))) == ([], [])
-    tell(root, "games", "b", "2026-01-01T00:00:00+00:00", outcome(dropped=[1, 2]))
-    tell(root, "games", "a", "2026-01-02T00:00:00+00:00", outcome(added=[2, 3]))
-    tell(root, "others", "c", "2026-01-03T00:00:00+00:00", outcome(dropped=[3]))
-    assert held(since(root, frozenset({"games"}))) == ([2, 3], [1])
+    assert held(since(root, Whose.of("games"))) == ([], [])
+    tell(root, said_of("games", None), "b", "2026-01-01T00:00:00+00:00", outcome(dropped=[1, 2]))
+    tell(root, said_of("games", None), "a", "2026-01-02T00:00:00+00:00", outcome(added=[2, 3]))
+    tell(root, said_of("others", None), "c", "2026-01-03T00:00:00+00:00", outcome(dropped=[3]))
+    assert held(since(root, Whose.of("games"))) == ([2, 3], [1])
     # Told once more by whoever goes on behind a crash.
-    tell(root, "games", "a", "2026-01-02T00:00:00+00:00", outcome(added=[2, 3]))
-    assert held(since(root, frozenset({"games"}))) == ([2, 3], [1])
+    tell(root, said_of("games", None), "a", "2026-01-02T00:00:00+00:00", outcome(added=[2, 3]))
+    assert held(since(root, Whose.of("games"))) == ([2, 3], [1])
 
 
 @pytest.mark.parametrize("content", [b"{", b"{}", b'{"at": "", "pipeline": "games"}'])
@@ -60,4 +61,4 @@ def test_what_is_none_of_these_is_told(tmp_path: Path, content: bytes) -> None:
     root = files_at(tmp_path)
     root.put_new(f"{OUTCOMES}/a.json", content)
     with pytest.raises((ValueError, KeyError, TypeError)):
-        since(root, frozenset({"games"}))
+        since(root, Whose.of("games"))

@@ -139,3 +139,18 @@ def test_a_schema_is_held_against_those_of_its_own_reference_alone(
         for number in range(50):
             store.write((number, ()), replace(AVRO, id=number))
         assert len(asked) == 50 * turn
+
+
+def test_versions_of_an_inferred_schema_that_are_looked_for_elsewhere_are_told_of_with_what_to_do(
+    checkpoint: Checkpoint,
+) -> None:
+    """As where the pipeline got another name, by which the folder of them is called."""
+    texts = [
+        f'{{"type": "struct", "fields": [{{"name": "{name}", "type": "long", "nullable": true, "metadata": {{}}}}]}}'
+        for name in ("a", "b")
+    ]
+    PinsStore(checkpoint).write((1, ()), Schema(1, "STRUCT", texts[0]))
+    with pytest.raises(
+        CheckpointMismatch, match=r"version 1 of the inferred schema .*decode\.schema_location"
+    ):
+        PinsStore(checkpoint).write((1, ()), Schema(1, "STRUCT", texts[1]))

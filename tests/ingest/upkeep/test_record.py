@@ -37,11 +37,13 @@ from distributary.ingest.upkeep.replayed import OUTCOMES
 from distributary.ingest.upkeep.resolved import MOVED, TO_TABLE, keep_moved
 from distributary.ingest.upkeep.undecided import Undecided
 from distributary.producer_sim.verify.comparison import compare
-from distributary.producer_sim.verify.lake import Lake, Me
+from distributary.producer_sim.verify.lake import Lake
 
 NOW = datetime(2025, 6, 30, 12, tzinfo=timezone.utc)
 NOW_MS = int(NOW.timestamp() * 1000)
 GENERATION = "a" * 32
+
+MINE = Whose("games", frozenset({"games"}), frozenset({GENERATION}))
 TOPIC = "games"
 
 # Two batches a day: rows in a table, one in quarantine, one change.
@@ -161,7 +163,7 @@ def quarantined(root: Files) -> list[int]:
 
 def assert_whole(root: Files) -> None:
     """Tables, quarantine and ledger agree."""
-    verdict = compare(Lake(root=root, template="{entity}", me=Me("games", frozenset({GENERATION}))))
+    verdict = compare(Lake(root=root, template="{entity}", me=MINE))
     assert verdict.differences == ()
 
 
@@ -200,7 +202,7 @@ def test_what_tells_of_quarantined_records_goes_with_them_and_all_adds_up(lake: 
     assert len(list(lake.names(MOVED))) == 1
     assert keep_record(lake, mine(), MONTH, later).resolved == 0
     opened(lake.below("golf")).delete("kafka_offset = 3")
-    verdict = compare(Lake(root=lake, template="{entity}", me=Me("games", frozenset({GENERATION}))))
+    verdict = compare(Lake(root=lake, template="{entity}", me=MINE))
     assert [one.kind for one in verdict.differences] == ["ledger_rows"]
 
 
@@ -292,7 +294,7 @@ def test_the_newest_batches_of_a_generation_stay_whatever_their_age(lake: Files)
 def test_a_row_that_is_gone_from_quarantine_too_early_is_missed(lake: Files) -> None:
     keep_record(lake, mine(), MONTH, NOW_MS)
     opened(lake.below(QUARANTINE_TABLE)).delete("batch_id = 4")
-    verdict = compare(Lake(root=lake, template="{entity}", me=Me("games", frozenset({GENERATION}))))
+    verdict = compare(Lake(root=lake, template="{entity}", me=MINE))
     assert [one.kind for one in verdict.differences] == ["ledger_rows"]
 
 

@@ -19,7 +19,7 @@ from tests.ingest.upkeep.test_record import (
 
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.commit_log.entries import Owner
-from distributary.ingest.commit_log.owners import Records, Whose
+from distributary.ingest.commit_log.owners import Records, Whose, said_of
 from distributary.ingest.replay.outcomes import Outcome, tell
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.handle import opened
@@ -27,7 +27,7 @@ from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
 from distributary.ingest.upkeep.record import Pipeline, RecordUpkeep, keep_record
 from distributary.ingest.upkeep.undecided import Undecided
 from distributary.producer_sim.verify.comparison import compare
-from distributary.producer_sim.verify.lake import Lake, Me
+from distributary.producer_sim.verify.lake import Lake
 
 
 def test_the_ledger_says_of_each_batch_that_its_quarantined_records_went_whatever_it_was_called_by(
@@ -46,7 +46,7 @@ def test_the_ledger_says_of_each_batch_that_its_quarantined_records_went_whateve
     done = keep_record(root, Pipeline(whose, Undecided()), MONTH, NOW_MS)
     assert (done.batches, done.quarantined, done.resolved) == (1, 3, 1)
     assert quarantined(root) == [3, 4, 5]
-    lake = Lake(root=root, template="{entity}", me=Me.of(root, "games", GENERATION))
+    lake = Lake(root=root, template="{entity}", me=records.of_pipeline("games", GENERATION)[1])
     assert compare(lake).differences == ()
 
 
@@ -61,7 +61,7 @@ def test_what_whoever_has_a_name_of_before_has_stays_and_what_replays_refused_un
     assert keep_record(root, mine, MONTH, NOW_MS) == RecordUpkeep()
     refused = dict.fromkeys(QUARANTINE_SCHEMA.names) | {"pipeline": "games", "batch_id": 0}
     append(root, QUARANTINE_TABLE, [{**refused, "generation": "c" * 32}], QUARANTINE_SCHEMA)
-    tell(root, "games", "c" * 32, now.isoformat(), Outcome().to_json(), 1)
+    tell(root, said_of("games", None), "c" * 32, now.isoformat(), Outcome().to_json(), 1)
     later = int((now + timedelta(days=31)).timestamp() * 1000)
     assert keep_record(root, mine, MONTH, later) == RecordUpkeep(quarantined=1)
     assert {one["generation"] for one in read(root, QUARANTINE_TABLE)} == {"b" * 32}

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from distributary.errors import PipelineError
-from distributary.ingest.commit_log.owners import Whose
+from distributary.ingest.commit_log.owners import Whose, said_of
 from distributary.ingest.replay.outcomes import Outcome, tell
 from distributary.ingest.replay.places import Places
 from distributary.ingest.storage.contract import Files
@@ -45,11 +45,11 @@ def told(root: Files, number: int, went: dict[int, str], pipeline: str = "games"
     outcome = Outcome(**{way: of(*sorted(one for one in went if went[one] == way)) for way in WAYS})
     # A clock that goes back says nothing.
     at = AT - timedelta(days=number)
-    tell(root, pipeline, f"{number:032x}", at.isoformat(), outcome.to_json(), number)
+    tell(root, said_of(pipeline, None), f"{number:032x}", at.isoformat(), outcome.to_json(), number)
 
 
 def held(root: Files) -> tuple[list[int], list[int]]:
-    found = since(root, frozenset({"games"}))
+    found = since(root, GAMES)
     return sorted(found.added.get(("t", 0), ())), sorted(found.let_out.get(("t", 0), ()))
 
 
@@ -82,7 +82,7 @@ def test_others_files_stay_and_who_dies_amid_it_has_both(tmp_path: Path) -> None
     assert held(root) == before
     assert tell_together(root, GAMES) == 9
     assert held(root) == before
-    assert sorted(since(root, frozenset({"others"})).added["t", 0]) == [5]
+    assert sorted(since(root, Whose.of("others")).added["t", 0]) == [5]
 
 
 class BesideUpkeep(PosixFiles):
@@ -111,7 +111,7 @@ def test_who_reads_while_they_are_brought_together_misses_nothing(tmp_path: Path
 
     keep_moved(root, GAMES, rows(1))
     amid = BesideUpkeep(root, MOVED, lambda plain: keep_moved(plain, GAMES, rows(2)))
-    assert {part: sorted(offsets) for part, offsets in let_go(amid, GAMES.names)} == {("t", 0): [1, 2]}
+    assert {part: sorted(offsets) for part, offsets in let_go(amid, GAMES)} == {("t", 0): [1, 2]}
 
 
 def test_what_is_listed_and_never_there_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +121,7 @@ def test_what_is_listed_and_never_there_is_told(tmp_path: Path, monkeypatch: pyt
     told(files_at(tmp_path), 1, {1: "added"})
     monkeypatch.setattr(PosixFiles, "read", gone)
     with pytest.raises(FileNotFoundError):
-        since(files_at(tmp_path), GAMES.names)
+        since(files_at(tmp_path), GAMES)
 
 
 def test_when_those_were_that_refused_records_stays_known_until_these_are_gone(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import pytest
 from tests.producer_sim.conftest import HandMade
 from tests.producer_sim.verify.test_comparison import kinds
 
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.producer_sim.verify.comparison import compare
-from distributary.producer_sim.verify.lake import Me
 from distributary.producer_sim.verify.verdict import Verdict
 
 PART = ("golf", 13)
@@ -22,7 +22,7 @@ OF_ITS_BATCH = 1
 
 @pytest.fixture
 def made(hand_made: HandMade) -> HandMade:
-    return replace(hand_made, lake=replace(hand_made.lake, me=Me("games")))
+    return replace(hand_made, lake=replace(hand_made.lake, me=Whose.of("games")))
 
 
 def taken(made: HandMade, count: int) -> pa.Table:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import base64
+import resource
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from google.protobuf.descriptor_pool import DescriptorPool
+from grpc_tools import _protoc_compiler
 
 from distributary.errors import BadSchema
 from distributary.registry.bounded_cache import BoundedCache
@@ -283,12 +285,22 @@ def instead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
     return put
 
 
+def told_of_the_descriptor(why: str) -> str:
+    """What protoc prints of the file that it writes."""
+    return (
+        f'for one; do case $one in --descriptor_set_out=*) echo "${{one#*=}}: {why}" >&2;; esac; done; exit 1'
+    )
+
+
 @pytest.mark.parametrize(
     ("script", "said"),
     [
         ("kill -9 $$", "SIGKILL"),
         ("kill -2 $$", "SIGINT"),
-        ("echo 'a: No space left on device' >&2; exit 1", "space"),
+        (told_of_the_descriptor("No space left on device"), "space"),
+        (told_of_the_descriptor("Too many open files"), "open files"),
+        # Of a Python that does not get as far as protoc.
+        ('exec "$1" -S -I "$2" "$3"', "could not be begun"),
     ],
 )
 def test_what_happens_to_protoc_is_not_held_against_the_schema(
@@ -302,6 +314,35 @@ def test_what_happens_to_protoc_is_not_held_against_the_schema(
             compile_text(text)
         instead('exec "$@"')
         assert names(text)[-1] == "schema.proto"
+
+
+@pytest.mark.parametrize("why", ["No space left on device", "a: No space left on device\\nb"])
+def test_a_schema_that_imports_what_is_called_like_an_error_is_refused_and_stops_nobody(why: str) -> None:
+    text = f'syntax = "proto3"; import "confluent/meta.proto"; import "{why}"; message M {{}}'
+    with pytest.raises(BadSchema, match="space"):
+        compile_text(text)
+
+
+def test_a_file_that_protoc_may_not_open_is_not_held_against_the_schema(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    get_protos, (soft, hard) = _protoc_compiler.get_protos, resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def without_files(*asked: object) -> object:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            return get_protos(*asked)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    text = 'syntax = "proto3"; message OfNoFiles { int32 a = 1; }'
+    with monkeypatch.context() as patch:
+        patch.setattr(_protoc_compiler, "get_protos", without_files)
+        with pytest.raises(OSError, match="Too many open files"):
+            compile_text(text)
+    assert names(text) == ["schema.proto"]
+    with pytest.raises(BadSchema, match="nowhere"):
+        compile_text('syntax = "proto3"; import "nowhere.proto"; message OfNothing { int32 a = 1; }')
 
 
 def test_protoc_is_asked_once_more_where_it_stood_still(
