@@ -39,6 +39,10 @@ _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
 _MOST_DIGITS = 38
 
+# Days and microseconds of the years 1 to 9999, which is what SQL's types hold.
+_DAYS = (-719_162, 2_932_896)
+_MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+
 # How many digits a floating-point number of so many bits keeps whatever they are: a decimal of these is what is written of it.
 _DIGITS_TOLD: Mapping[int, int] = {64: 15, 32: 6}
 
@@ -103,9 +107,20 @@ def _first(value: pa.Array, to: pa.DataType, ways: Sequence[Callable[[pa.Array],
 
 def _tried(way: Callable[[pa.Array], pa.Array], values: pa.Array) -> pa.Array | None:
     try:
-        return way(values)
+        found = way(values)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
         return None
+    return found if _has_years(found) else None
+
+
+def _has_years(values: pa.Array) -> bool:
+    """Whether all times among them are of years that SQL has: milliseconds taken for seconds are of the year 50,000."""
+    if not kinds.is_temporal(values.type):
+        return True
+    days = kinds.is_date32(values.type)
+    low, high = _DAYS if days else _MICROSECONDS
+    found = pc.min_max(values.view(pa.int32() if days else pa.int64())).as_py()
+    return found["min"] is None or (low <= found["min"] and found["max"] <= high)
 
 
 def _ways(given: pa.DataType, to: pa.DataType) -> Iterator[Callable[[pa.Array], pa.Array]]:
