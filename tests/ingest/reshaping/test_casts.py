@@ -27,6 +27,10 @@ def test_types_are_called_as_in_sql() -> None:
     [
         (pa.array(["12", "x", None, "-7", "1.5"]), "int", [12, None, None, -7, None]),
         (pa.array(["128"]), "tinyint", [None]),
+        (pa.array(["0x10", "007", None]), "bigint", [None, 7, None]),
+        (pa.array(["9007199254740993", "9007199254740992", "1e400", "-Infinity", "0.1", None]), "double",
+         [None, float(2**53), None, float("-inf"), 0.1, None]),
+        (pa.array(["16777217", "16777216", "1e39"]), "float", [None, float(2**24), None]),
         (pa.array(["1.50", "1.555", "x"]), "decimal(5,2)", [Decimal("1.50"), None, None]),
         (pa.array([1.0, 1.5, None]), "bigint", [1, None, None]),
         (pa.array([2**53, 2**53 + 1]), "double", [float(2**53), None]),
