@@ -199,7 +199,7 @@ class _Many:
     inside   the lists and maps in each of these; None where there are none
     """
 
-    kind: type
+    kind: type[list[Any]] | type[dict[str, Any]]
     objects: bool
     inside: _Lists
 
@@ -214,7 +214,7 @@ def _lists_in(of: pa.DataType) -> _Lists:
         return _Many(list if is_list(of) else dict, kinds.is_struct(inner), _lists_in(inner))
     if not kinds.is_struct(of):
         return None
-    found = {one.name: inside for one in of if (inside := _lists_in(one.type)) is not None}
+    found: dict[str, _Lists] = {one.name: inside for one in of if (inside := _lists_in(one.type)) is not None}
     return found or None
 
 

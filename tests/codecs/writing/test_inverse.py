@@ -173,7 +173,7 @@ def test_protobuf_that_others_have_written_the_schema_of_takes_its_values() -> N
     assert protobuf.encoder(schema, "p.I")[1] == (1,)
 
 
-_SHORT = {
+_SHORT: dict[str, tuple[str, str, list[Any], list[Any]]] = {
     "flag": ("boolean", "bool", [True, 1], ["false", 5, 1.0]),
     "small": ("int", "int32", [-(2**31), Decimal("7.00")], [2**31, 1.7, Decimal("1.5"), "7"]),
     "large": ("long", "int64", [2**63 - 1], [2**63, 1.0, "7"]),
