@@ -199,7 +199,7 @@ class _Many:
     inside   the lists and maps in each of these; None where there are none
     """
 
-    kind: type[list[Any]] | type[dict[str, Any]]
+    kind: type[list[Any] | dict[str, Any]]
     objects: bool
     inside: _Lists
 
