@@ -19,9 +19,10 @@ from distributary.codecs.base import (
     Survey,
 )
 from distributary.codecs.changes.description import FieldDescription, RecordDescription, described_columns
-from distributary.codecs.envelope.columns import AFTER, ColumnsReader
+from distributary.codecs.envelope.columns import ColumnsReader
 from distributary.codecs.envelope.said import RESERVED, named
 from distributary.codecs.envelope.text import TextReader, open_all, opened_row
+from distributary.codecs.envelope.untaken import AFTER
 from distributary.codecs.wire.header import Frames
 from distributary.registry.base import Schema, SchemaRef, SchemaType
 

@@ -14,9 +14,8 @@ import pyarrow.types as kinds
 from distributary.codecs.base import Around, Decoded, Enveloped, RecordReader
 from distributary.codecs.envelope.kinds import DELETE, is_envelope, other_kind, sorted_out
 from distributary.codecs.envelope.said import BEFORE, RESERVED, SOURCE_FIELDS, Said, arrays, beside, fields
+from distributary.codecs.envelope.untaken import AFTER, of_rows
 from distributary.errors import BadSchema
-
-AFTER = "after"
 
 _NO_ENVELOPE = (
     "its records are no envelopes of Debezium, which have `op`, `source` and `after`; leave `decode.envelope` out, "
@@ -57,7 +56,7 @@ class ColumnsReader(RecordReader):
             rows=pa.RecordBatch.from_arrays(rows, schema=self.schema),
             source=kept,
             failures=sorted([*decoded.failures, *refused], key=lambda one: one.row),
-            rescued=None if decoded.rescued is None else decoded.rescued.take(pa.array(told.rows)),
+            rescued=self._rescued(decoded.rescued, told.rows, own),
             beyond=decoded.beyond[np.isin(decoded.beyond, kept)],
             misfits={row: path for row, path in decoded.misfits.items() if row in mine},
             around=Around(beside(own, self._keep), others),
@@ -69,10 +68,20 @@ class ColumnsReader(RecordReader):
             return False
         return self._inner.decodes_like(other._inner)
 
+    def _rescued(
+        self, rescued: pa.StringArray | None, rows: npt.NDArray[np.int64], said: Said
+    ) -> pa.StringArray | None:
+        """What no column took of these envelopes' rows, by the names that the rows' fields have: rules of tables go by those."""
+        if rescued is None or rescued.null_count == len(rescued):
+            return None
+        is_struct = kinds.is_struct(self._inner.schema.field(AFTER).type)
+        texts = rescued.take(pa.array(rows))
+        return of_rows(texts, _gone(said), is_struct=is_struct, keeps_before=BEFORE in self._keep)
+
     def _values(self, whole: pa.RecordBatch, rows: npt.NDArray[np.int64], said: Said) -> list[pa.Array]:
         """The columns of these envelopes' rows: of deletes what was there before."""
         after = _some(whole.column(AFTER), rows)
-        gone = pc.equal(said.op, DELETE).to_numpy(zero_copy_only=False)
+        gone = _gone(said)
         place = whole.schema.get_field_index(BEFORE)
         before = None if place < 0 or not gone.any() else _some(whole.column(place), rows)
         return [_chosen(_inside(after, field), before, field, gone) for field in self._row]
@@ -113,6 +122,12 @@ def _said(whole: pa.RecordBatch, keep: Sequence[str]) -> Said:
     ts = _text(whole.column("ts_ms")) if "ts_ms" in whole.schema.names else nothing
     before = whole.column(BEFORE) if BEFORE in keep and BEFORE in whole.schema.names else None
     return Said(_text(whole.column("op")), ts, told, before)
+
+
+def _gone(said: Said) -> npt.NDArray[np.bool_]:
+    """Which envelopes say that their row is there no more."""
+    found: npt.NDArray[np.bool_] = pc.equal(said.op, DELETE).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _text(values: pa.Array) -> pa.StringArray:

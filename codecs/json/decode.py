@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as kinds
 
 from distributary.codecs import reasons
 from distributary.codecs.base import Decoded, Failure
@@ -19,7 +20,8 @@ from distributary.codecs.broken_payloads import Undecodable, without
 from distributary.codecs.json.exact import ExactReader
 from distributary.codecs.json.fast import NativeReader, can_read, too_deep, unsuitable
 from distributary.codecs.json.fitting import Refused
-from distributary.codecs.types.fields import parts
+from distributary.codecs.types.fields import held_in, parts
+from distributary.codecs.types.fit import is_list
 from distributary.codecs.types.masks import Mask, Rows
 from distributary.codecs.types.room import MOST_BYTES, item_bytes
 from distributary.codecs.wire.binary_rows import BinaryRows
@@ -71,6 +73,7 @@ class JsonDecoder:
         self.schema = schema
         self._exact = ExactReader(schema)
         self._native = NativeReader(schema) if can_read(schema) else None
+        self._lists = _lists_in(pa.struct(list(schema)))
         self._most_items = MOST_BYTES // max(item_bytes(schema), 1)
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
@@ -103,14 +106,14 @@ class JsonDecoder:
         return taken.rows, taken.source
 
     def _too_large(self, payloads: pa.BinaryArray) -> Mask:
-        """Which payloads have more objects in lists than a record has room for."""
+        """Which payloads have more objects in lists and maps than a record has room for."""
         view = BinaryRows.of(payloads)
         found: Mask = view.end - view.begin > self._most_items * _LEAST_ITEM
         for row in np.flatnonzero(found).tolist():
             data = view.data[view.begin[row] : view.end[row]]
             # A text may hold any number of braces.
             many = np.count_nonzero(data == ord("{")) > self._most_items
-            found[row] = many and _items(data.tobytes()) > self._most_items
+            found[row] = many and _items(data.tobytes(), self._lists) > self._most_items
         return found
 
     def _natively(
@@ -187,18 +190,50 @@ def _smaller(segment: _Segment, refused: Refused, payloads: pa.BinaryArray) -> l
     return [replace(segment, rows=part) for part in parts]
 
 
-def _items(payload: bytes) -> int:
-    """How many objects the lists of a payload hold; none for what is no JSON, of which others say what is wrong."""
+@dataclass(frozen=True, slots=True)
+class _Many:
+    """Lists, or maps, of a type.
+
+    kind     what the json module makes of one
+    objects  whether objects are in it, which have columns of their own
+    inside   the lists and maps in each of these; None where there are none
+    """
+
+    kind: type[list[Any] | dict[str, Any]]
+    objects: bool
+    inside: _Lists
+
+
+# The lists and maps in values of a type: they themselves, or by the names of an object's members; None for none.
+_Lists: TypeAlias = "_Many | dict[str, _Lists] | None"
+
+
+def _lists_in(of: pa.DataType) -> _Lists:
+    inner = held_in(of)
+    if inner is not None:
+        return _Many(list if is_list(of) else dict, kinds.is_struct(inner), _lists_in(inner))
+    if not kinds.is_struct(of):
+        return None
+    found: dict[str, _Lists] = {one.name: inside for one in of if (inside := _lists_in(one.type)) is not None}
+    return found or None
+
+
+def _items(payload: bytes, lists: _Lists) -> int:
+    """How many objects a payload has in these lists and maps; none for what is no JSON, of which others say what is wrong."""
     try:
-        waiting = [json.loads(payload)]
+        # Python makes no number of thousands of digits.
+        waiting: list[tuple[Any, _Lists]] = [(json.loads(payload, parse_int=str), lists)]
     except (ValueError, RecursionError):
         return 0
     count = 0
     while waiting:
-        value = waiting.pop()
-        inside = value.values() if isinstance(value, dict) else value
-        count += isinstance(value, list) and sum(isinstance(one, dict) for one in inside)
-        waiting += [one for one in inside if isinstance(one, dict | list)]
+        value, within = waiting.pop()
+        if isinstance(within, _Many) and isinstance(value, within.kind):
+            items = value.values() if isinstance(value, dict) else value
+            count += within.objects and sum(isinstance(one, dict) for one in items)
+            waiting += [(one, within.inside) for one in items] if within.inside is not None else []
+        elif isinstance(within, dict) and isinstance(value, dict):
+            waiting += [(value[name], inside) for name, inside in within.items() if name in value]
     return count
 
 

@@ -39,9 +39,12 @@ from distributary.codecs.writing.values import (
     below,
     days_of,
     fields_of,
+    float_of,
     local_micros_of,
     micros_of,
     require_known,
+    truth_of,
+    whole_of,
 )
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
@@ -75,8 +78,8 @@ _LOGICAL: dict[str, Callable[[Any], Any]] = {
     "local-timestamp-millis": lambda moment: local_micros_of(moment) // 1000,
 }
 
-# Unions of these are one number.
-_WIDER = ({"int", "long"}, {"float", "double"})
+# Unions of these are one number, of the type before them.
+_WIDER = {"long": {"int", "long"}, "double": {"float", "double"}}
 
 
 def schema_text(kind: DataType, name: str) -> str:
@@ -152,7 +155,7 @@ def _datum(value: Any, node: Node, named: Mapping[str, Any], where: str) -> Any:
         raise Misfit(f"{where or 'the value'} is null, which the schema has no place for")
     if isinstance(node, str):
         # A name, which stands for what it was given to, or a plain type.
-        return _datum(value, named[node], named, where) if node in named else _plain(value)
+        return _datum(value, named[node], named, where) if node in named else _plain(value, node, where)
     return _of_type(value, node, named, where)
 
 
@@ -167,7 +170,8 @@ def _of_type(value: Any, node: Node, named: Mapping[str, Any], where: str) -> An
         return [_datum(one, node["items"], named, where) for one in value]
     if kind == "map":
         return {key: _datum(one, node["values"], named, where) for key, one in value.items()}
-    return _LOGICAL.get(str(node.get("logicalType")), _plain)(value)
+    logical = _LOGICAL.get(str(node.get("logicalType")))
+    return _plain(value if logical is None else logical(value), kind, where)
 
 
 def _member(value: Any, node: list[Node], named: Mapping[str, Any], where: str) -> Any:
@@ -178,8 +182,9 @@ def _member(value: Any, node: list[Node], named: Mapping[str, Any], where: str) 
         return None
     if len(branches) == 1:
         return _chosen(branches[0], _datum(value, branches[0], named, where))
-    if any(all(isinstance(one, str) and one in wide for one in branches) for wide in _WIDER):
-        return _plain(value)
+    for widest, wider in _WIDER.items():
+        if all(isinstance(one, str) and one in wider for one in branches):
+            return _plain(value, widest, where)
     members = fields_of(value, where)
     found = [
         (place, member)
@@ -199,5 +204,17 @@ def _chosen(branch: Node, datum: Any) -> Any:
     return (branch.get("name", branch["type"]), datum)
 
 
-def _plain(value: Any) -> Any:
+# The library writes what is not of these types all the same, cut off or as another value.
+_CHECKED: dict[str, Callable[[Any, str], Any]] = {
+    "boolean": truth_of,
+    "int": lambda value, where: whole_of(value, 32, where),
+    "long": lambda value, where: whole_of(value, 64, where),
+    "float": lambda value, where: float_of(value, where, single=True),
+    "double": lambda value, where: float_of(value, where, single=False),
+}
+
+
+def _plain(value: Any, kind: Node, where: str) -> Any:
+    if isinstance(kind, str) and kind in _CHECKED:
+        return _CHECKED[kind](value, where)
     return bytes(value) if isinstance(value, bytearray) else value

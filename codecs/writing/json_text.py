@@ -31,11 +31,16 @@ _NOTHING, _QUOTE, _COMMA, _NULL = _bytes(b""), _bytes(b'"'), _bytes(b","), _byte
 # What RFC 8259, section 7, wants escaped in a string.
 _SPECIAL = r'["\\\x00-\x1f]'
 
+_LONGEST = 2**63 - 1
+
+# How many there are in a unit of time; what is finer has been cut off before.
+_MICROSECONDS = {"s": 10**6, "ms": 10**3, "us": 1}
+
 _ESCAPED = {bytes([byte]): b"\\u%04x" % byte for byte in (*range(32), *b'"\\')}
 
 
 def objects(rows: pa.RecordBatch) -> pa.BinaryArray:
-    """Each row as an object. Raises ArrowInvalid for a time that no number of microseconds says."""
+    """Each row as an object; a time that no number of microseconds says is the number that it is."""
     return _object(rows.schema.names, rows.columns, rows.num_rows)
 
 
@@ -164,8 +169,17 @@ def _timestamps(values: pa.Array) -> pa.Array:
     if values.type.unit == "ns":
         local = pc.floor_temporal(local, unit="microsecond")
         local = local.cast(pa.timestamp("us"), safe=False)
-    text = pc.replace_substring(local.cast(pa.timestamp("us")).cast(pa.string()), " ", "T").cast(_BINARY)
-    return _around(b'"', text, b'Z"' if values.type.tz else b'"')
+    told = _without_beyond(local)
+    text = pc.replace_substring(told.cast(pa.timestamp("us")).cast(pa.string()), " ", "T").cast(_BINARY)
+    texts = _around(b'"', text, b'Z"' if values.type.tz else b'"')
+    return texts if told is local else pc.coalesce(texts, _as_text(values.view(pa.int64())))
+
+
+def _without_beyond(times: pa.Array) -> pa.Array:
+    """The times without those that no number of microseconds says, such as the last one that a number of milliseconds can say."""
+    most, ticks = _LONGEST // _MICROSECONDS[times.type.unit], times.view(pa.int64())
+    beyond = pc.or_(pc.greater(ticks, most), pc.less(ticks, -most))
+    return pc.if_else(beyond, pa.scalar(None, times.type), times) if pc.any(beyond).as_py() else times
 
 
 def _durations(values: pa.Array) -> pa.Array:

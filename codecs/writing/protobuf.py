@@ -32,7 +32,16 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from distributary.codecs.writing.values import Misfit, below, fields_of, micros_of, require_known
+from distributary.codecs.writing.values import (
+    Misfit,
+    below,
+    fields_of,
+    float_of,
+    micros_of,
+    require_known,
+    truth_of,
+    whole_of,
+)
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
 from distributary.registry.protobuf.text import compile_text
@@ -269,6 +278,18 @@ def _scalar(kind: FieldDescriptor, value: Any, where: str) -> Any:
         if named is None:
             raise Misfit(f"{where} is none of the names of {kind.enum_type.full_name}")
         return named.number
-    if kind.cpp_type in (FieldDescriptor.CPPTYPE_UINT32, FieldDescriptor.CPPTYPE_UINT64):
-        return int(value)
+    if kind.cpp_type in _CHECKED:
+        return _CHECKED[kind.cpp_type](value, where)
     return bytes(value) if isinstance(value, bytearray) else value
+
+
+# The library takes others for some of these, too: an infinity for what is too large, true for 5.
+_CHECKED: dict[int, Callable[[Any, str], Any]] = {
+    FieldDescriptor.CPPTYPE_BOOL: truth_of,
+    FieldDescriptor.CPPTYPE_INT32: lambda value, where: whole_of(value, 32, where),
+    FieldDescriptor.CPPTYPE_INT64: lambda value, where: whole_of(value, 64, where),
+    FieldDescriptor.CPPTYPE_UINT32: lambda value, where: whole_of(value, 32, where, signed=False),
+    FieldDescriptor.CPPTYPE_UINT64: lambda value, where: whole_of(value, 64, where, signed=False),
+    FieldDescriptor.CPPTYPE_FLOAT: lambda value, where: float_of(value, where, single=True),
+    FieldDescriptor.CPPTYPE_DOUBLE: lambda value, where: float_of(value, where, single=False),
+}

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timezone
+from decimal import Decimal
 from typing import Any
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -28,6 +31,36 @@ def require_known(fields: Mapping[str, Any], known: Iterable[str], where: str) -
     """Raises Misfit for fields that the schema lacks: they would be lost."""
     if strange := sorted(set(fields) - set(known)):
         raise Misfit(f"the schema has no field {below(where, strange[0])}")
+
+
+def whole_of(value: Any, bits: int, where: str, *, signed: bool = True) -> int:
+    """A whole number that goes into so many bits. Raises Misfit for all else: a fraction would be cut off, and a longer one as well."""
+    least, end = (-(2 ** (bits - 1)), 2 ** (bits - 1)) if signed else (0, 2**bits)
+    if not isinstance(value, int | Decimal) or not least <= value < end or value != int(value):
+        raise Misfit(f"{where or 'the value'} is no whole number of {bits} bits")
+    return int(value)
+
+
+def float_of(value: Any, where: str, *, single: bool) -> float:
+    """A number as the floating-point one next to it. Raises Misfit for what is none, and where there is no finite one or it is another whole number."""
+    if not isinstance(value, int | float | Decimal):
+        raise Misfit(f"{where or 'the value'} is no number")
+    found = float(value)
+    if single and math.isfinite(found):
+        try:
+            found = struct.unpack("<f", struct.pack("<f", found))[0]
+        except OverflowError:
+            found = math.inf
+    if (math.isinf(found) and math.isfinite(value)) or (isinstance(value, int) and found != value):
+        raise Misfit(f"{where or 'the value'} is no floating-point number of {32 if single else 64} bits")
+    return found
+
+
+def truth_of(value: Any, where: str) -> bool:
+    """A boolean, or 0 or 1. Raises Misfit for all else, such as a text, which is true whatever it says."""
+    if not isinstance(value, int) or value not in (0, 1):
+        raise Misfit(f"{where or 'the value'} is no boolean")
+    return bool(value)
 
 
 def below(where: str, name: str) -> str:

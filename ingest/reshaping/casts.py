@@ -39,6 +39,10 @@ _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
 _MOST_DIGITS = 38
 
+# Days and microseconds of the years 1 to 9999, which is what SQL's types hold.
+_DAYS = (-719_162, 2_932_896)
+_MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
+
 # How many digits a floating-point number of so many bits keeps whatever they are: a decimal of these is what is written of it.
 _DIGITS_TOLD: Mapping[int, int] = {64: 15, 32: 6}
 
@@ -103,9 +107,20 @@ def _first(value: pa.Array, to: pa.DataType, ways: Sequence[Callable[[pa.Array],
 
 def _tried(way: Callable[[pa.Array], pa.Array], values: pa.Array) -> pa.Array | None:
     try:
-        return way(values)
+        found = way(values)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
         return None
+    return found if _has_years(found) else None
+
+
+def _has_years(values: pa.Array) -> bool:
+    """Whether all times among them are of years that SQL has: milliseconds taken for seconds are of the year 50,000."""
+    if not kinds.is_temporal(values.type):
+        return True
+    days = kinds.is_date32(values.type)
+    low, high = _DAYS if days else _MICROSECONDS
+    found = pc.min_max(values.view(pa.int32() if days else pa.int64())).as_py()
+    return found["min"] is None or (low <= found["min"] and found["max"] <= high)
 
 
 def _ways(given: pa.DataType, to: pa.DataType) -> Iterator[Callable[[pa.Array], pa.Array]]:
@@ -119,8 +134,9 @@ def _ways(given: pa.DataType, to: pa.DataType) -> Iterator[Callable[[pa.Array], 
         # By what is written of it: beyond that its digits are nobody's.
         yield lambda values: pc.cast(as_texts(values), to)
         return
-    yield partial(_exactly, to=to)
-    if kinds.is_timestamp(to) and to.tz and (kinds.is_string(given) or kinds.is_large_string(given)):
+    text = kinds.is_string(given) or kinds.is_large_string(given)
+    yield partial(_number_read if text and kinds.is_primitive(to) and is_number(to) else _exactly, to=to)
+    if kinds.is_timestamp(to) and to.tz and text:
         # A time that says no zone is taken for one in UTC.
         yield lambda values: pc.assume_timezone(pc.cast(values, pa.timestamp("us")), "UTC")
 
@@ -142,6 +158,28 @@ def _exactly(values: pa.Array, to: pa.DataType) -> pa.Array:
         back = pc.cast(stored, values.type)
         if not pc.all(pc.or_(pc.equal(back, values), pc.is_nan(values))).as_py():
             raise pa.ArrowInvalid("not exact")
+    return stored
+
+
+# How many digits a whole number has that a floating-point one of so many bits may not hold.
+_LONG: Mapping[int, str] = {32: r"^[+-]?[0-9]{8,}$", 64: r"^[+-]?[0-9]{16,}$"}
+
+
+def _number_read(texts: pa.Array, to: pa.DataType) -> pa.Array:
+    """Texts as numbers. Arrow also reads `0x1F`, takes the nearest one for a whole number, and infinity for what is too large."""
+    stored = pc.cast(texts, to)
+    if not kinds.is_floating(to):
+        wrong = pc.match_substring_regex(texts, "[xX]") if kinds.is_integer(to) else None
+        if wrong is not None and pc.any(wrong).as_py():
+            raise pa.ArrowInvalid("no decimal digits")
+        return stored
+    told = pc.match_substring_regex(texts, "[iI]")
+    if pc.any(pc.and_(pc.is_inf(stored), pc.invert(told))).as_py():
+        raise pa.ArrowInvalid("too large")
+    long = pc.fill_null(pc.match_substring_regex(texts, _LONG[to.bit_width]), False)
+    pairs = zip(texts.filter(long).to_pylist(), stored.filter(long).to_pylist(), strict=True)
+    if any(int(text) != value for text, value in pairs):
+        raise pa.ArrowInvalid("not exact")
     return stored
 
 

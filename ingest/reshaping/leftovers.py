@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.types as kinds
 
+from distributary.codecs.json.text import quoted
 from distributary.codecs.types.fields import part, parts
 from distributary.codecs.types.fit import is_list
 from distributary.codecs.types.walk import children
@@ -38,8 +39,7 @@ def _left(rule: Reshape, record: pa.Schema, text: str) -> str | None:
     for path, value in members:
         renamed = _landing(Spot.top(rule), pa.struct(list(record)), parts(path))
         if renamed is not None:
-            name = json.dumps(".".join(map(part, renamed)), ensure_ascii=False)
-            found.append(f"{name}:{value}")
+            found.append(f"{quoted('.'.join(map(part, renamed)))}:{value}")
     return f"{{{','.join(found)}}}" if found else None
 
 
@@ -72,8 +72,7 @@ def _landing(spot: Spot, of: pa.DataType | None, path: Path) -> Path | None:
             spot, of = spot.inside(inner.name), inner.type
             found.append(name)
         else:
-            is_within = found and of is not None and kinds.is_struct(of)
-            spot = spot.field_of(of, name) if is_within else spot.field(name)
+            spot = _field(spot, of, name, within=bool(found))
             of = _type_of(of, name)
             found.append(spot.name or name)
         if spot.is_left or any(op.what in HIDING for op in spot.here):
@@ -82,8 +81,14 @@ def _landing(spot: Spot, of: pa.DataType | None, path: Path) -> Path | None:
     return None if spot.hides or not spot.taken else tuple(found)
 
 
+def _field(spot: Spot, of: pa.DataType | None, name: str, *, within: bool) -> Spot:
+    if of is None or not kinds.is_struct(of):
+        return spot.field(name)
+    return (spot.field_of if within else spot.field_of_record)(of, name)
+
+
 def _type_of(of: pa.DataType | None, name: str) -> pa.DataType | None:
     if of is None or not kinds.is_struct(of):
         return None
-    place = of.get_field_index(name)
-    return None if place < 0 else of.field(place).type
+    # Not by Arrow's own look-up, which is given no half of a surrogate pair.
+    return next((field.type for field in of if field.name == name), None)

@@ -149,19 +149,8 @@ def is_there(rule: Reshape, path: Path, record: pa.Schema) -> bool:
     ops = tuple((one, op) for one, op in rule.ops if one == path)
     if not ops:
         return _leads_to(record, path)
-    return _leads(pa.struct(list(record)), Spot((), ops, taken=True))
-
-
-def _leads(of: pa.DataType, spot: Spot) -> bool:
-    if spot.here:
-        return True
-    if kinds.is_struct(of):
-        found = ((field.type, spot.field_of(of, field.name)) for field in of)
-        return any(_leads(inner, at) for inner, at in found if at.here or at.rest)
-    if is_list(of) or kinds.is_map(of):
-        inner = children(of)[-1]
-        return _leads(inner.type, spot.inside(inner.name))
-    return False
+    whole, top = pa.struct(list(record)), Spot((), ops, taken=True)
+    return any(top.field_of_record(whole, field.name).leads_in(field.type) for field in whole)
 
 
 class _Walk:
@@ -173,8 +162,7 @@ class _Walk:
         given = list(given)
         whole = pa.struct(given)
         for place, field in enumerate(given):
-            # A record itself is no union.
-            at = spot.field_of(whole, field.name) if above else spot.field(field.name)
+            at = (spot.field_of if above else spot.field_of_record)(whole, field.name)
             if at.is_left:
                 continue
             node = self.node(field.type, at, above + part(field.name))

@@ -10,7 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
+import pyarrow.types as kinds
 
+from distributary.codecs.types.fit import is_list
+from distributary.codecs.types.walk import children
 from distributary.ingest.columns.safe_names import fold
 from distributary.ingest.reshaping.rule import HIDING, OF_VALUES, Op, Path, Reshape
 
@@ -49,12 +52,37 @@ class Spot:
         within = ((path, op) for path, op in self.rest if op.what in HIDING and fold(path[0]) not in branches)
         return replace(found, rest=(*found.rest, *within))
 
+    def field_of_record(self, of: pa.StructType, name: str) -> Spot:
+        """The same of a field of a record. One that may be of several types has a union as its only column, by a name that no record has."""
+        found = self.field(name)
+        if not self.rest or of.num_fields != 1 or name != _WHOLE or not _is_union(of.field(0).type):
+            return found
+        union = of.field(0).type
+        within = (
+            (path, op)
+            for path, op in self.rest
+            if op.what in HIDING and fold(path[0]) != _WHOLE and Spot((), ((path, op),), True).leads_in(union)
+        )
+        return replace(found, rest=(*found.rest, *within))
+
     def inside(self, word: str) -> Spot:
         """What is said of the elements of a list, or the values of a map, that is here; `word` is what those are called."""
         named = [(path[1:], op) for path, op in self.rest if path[0] == word]
         here = tuple(op for path, op in named if not path)
         rest = (*self.rest, *((path, op) for path, op in named if path))
         return Spot(here, rest, self.taken or any(op.what == "take" for op in here))
+
+    def leads_in(self, of: pa.DataType) -> bool:
+        """Whether values of a type that are here have anything that something is said of."""
+        if self.here:
+            return True
+        if kinds.is_struct(of):
+            found = ((field.type, self.field_of(of, field.name)) for field in of)
+            return any(at.leads_in(inner) for inner, at in found if at.here or at.rest)
+        if is_list(of) or kinds.is_map(of):
+            inner = children(of)[-1]
+            return self.inside(inner.name).leads_in(inner.type)
+        return False
 
     @property
     def is_left(self) -> bool:
@@ -84,8 +112,14 @@ class Spot:
         return any(op.what in HIDING for _, op in self.rest)
 
 
-def _is_union(of: pa.StructType) -> bool:
-    """Whether a struct is what Avro's wide unions are read as: https://spark.apache.org/docs/latest/sql-data-sources-avro.html"""
+# What the only column of a record is called that is none of several fields.
+_WHOLE = "value"
+
+
+def _is_union(of: pa.DataType) -> bool:
+    """Whether a type is what Avro's wide unions are read as: https://spark.apache.org/docs/latest/sql-data-sources-avro.html"""
+    if not kinds.is_struct(of):
+        return False
     return of.num_fields > 1 and [field.name for field in of] == [f"member{n}" for n in range(of.num_fields)]
 
 

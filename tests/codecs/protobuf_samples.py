@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import random
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
@@ -243,3 +244,46 @@ def varint(value: int) -> bytes:
 def part(number: int, body: bytes) -> bytes:
     """A length-delimited field."""
     return varint(number << 3 | 2) + varint(len(body)) + body
+
+
+def otherwise(payload: bytes, dice: random.Random) -> bytes:
+    """The same message as nobody writes it, and everybody has to read it: its fields in another order, their numbers with idle groups of bits."""
+    fields: dict[int, list[bytes]] = {}
+    at = 0
+    while at < len(payload):
+        key, at = _varint_at(payload, at)
+        wire, begin = key & 7, at
+        if wire == 0:
+            value, at = _varint_at(payload, at)
+            body = _padded(value, dice)
+        elif wire == 2:
+            size, at = _varint_at(payload, at)
+            body = _padded(size, dice) + payload[at : at + size]
+            at += size
+        else:
+            at += 8 if wire == 1 else 4
+            body = payload[begin:at]
+        fields.setdefault(key >> 3, []).append(varint(key) + body)
+    groups = list(fields.values())
+    dice.shuffle(groups)
+    return b"".join(one for group in groups for one in group)
+
+
+def _varint_at(payload: bytes, at: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = payload[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if byte < 0x80:
+            return value, at
+
+
+def _padded(value: int, dice: random.Random) -> bytes:
+    """A varint of up to five bytes, which is as many as a size may have, or as long as it has to be."""
+    plain = bytearray(varint(value))
+    for _ in range(dice.randrange(max(6 - len(plain), 1))):
+        plain[-1] |= 0x80
+        plain.append(0)
+    return bytes(plain)

@@ -66,6 +66,25 @@ def test_an_object_of_more_empty_objects_than_columns_have_room_for_is_refused_a
     reader = load_codec(name).reader(schema, ())
     braces = json.dumps({"game": "{" * 3 * MANY}).encode()
     large = b'{"game":"go","items":[' + b",".join([b"{}"] * MANY) + b"]}"
-    decoded = reader.decode(pa.array([b'{"game":"a","items":[{}]}', large, braces], pa.binary()))
-    assert [(failure.row, failure.reason) for failure in decoded.failures] == [(1, reasons.TOO_LARGE)]
+    # Of more digits than Python makes a number of.
+    beside = large[:-1] + b',"more":' + b"9" * 5_000 + b"}"
+    decoded = reader.decode(pa.array([b'{"game":"a","items":[{}]}', large, braces, beside], pa.binary()))
+    assert [(failure.row, failure.reason) for failure in decoded.failures] == [
+        (1, reasons.TOO_LARGE),
+        (3, reasons.TOO_LARGE),
+    ]
     assert decoded.source.tolist() == [0, 2]
+
+
+def test_a_map_of_more_empty_objects_than_columns_have_room_for_is_refused_alone() -> None:
+    schema = pa.schema([("items", pa.struct([("by", pa.map_(pa.string(), ITEM))]))])
+    reader = load_codec("json").reader(Schema(1, "STRUCT", struct_json(schema)), ())
+    few, large = (
+        json.dumps({"items": {"by": {str(number): {} for number in range(count)}}}).encode()
+        for count in (3, MANY)
+    )
+    decoded = reader.decode(pa.array([few, large], pa.binary()))
+    assert [(failure.row, failure.reason) for failure in decoded.failures] == [(1, reasons.TOO_LARGE)]
+    assert decoded.rows["items"].to_pylist() == [
+        {"by": [(str(number), dict.fromkeys(ITEM.names)) for number in range(3)]}
+    ]

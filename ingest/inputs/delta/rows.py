@@ -8,13 +8,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as kinds
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from distributary.codecs.types.walk import around, children, held, rebuilt
 from distributary.ingest.clustering.reading import alive, opened_in
 from distributary.ingest.inputs.delta.versions import BEFORE, CAME, CHANGE, DELETED, GONE, RowsFile
 from distributary.ingest.merge import vectors
 from distributary.ingest.merge.live_files import Action
+from distributary.ingest.reshaping.texts import as_texts
 from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.state_by_spark import spark_schema
@@ -55,7 +58,8 @@ def records_of(  # noqa: PLR0913, PLR0917 - one value each of what an extent is
     """
     tasks = max(1, min(len(files), spark.sparkContext.defaultParallelism))
     portions = [list(files[number::tasks]) for number in range(tasks)]
-    schema = spark_schema(pa.schema([*_PLACED, pa.field("row", pa.struct(list(columns)))]))
+    row = _keyed_by_text(pa.nulls(0, pa.struct(list(columns))))
+    schema = spark_schema(pa.schema([*_PLACED, pa.field("row", row.type)]))
     rows = by_parts(spark, portions, lambda portion: _read(place, portion, columns, ends, before), schema)
     return rows.select(
         sql.lit(None).cast("binary").alias("key"),
@@ -127,10 +131,28 @@ def _of_kind(changes: pa.ChunkedArray, kind: str, *, before: bool) -> Any:
 
 def _placed(rows: pa.Table, file: RowsFile, offsets: Any) -> pa.RecordBatch:
     row = rows.combine_chunks().to_struct_array()
-    row = row.combine_chunks() if isinstance(row, pa.ChunkedArray) else row
+    row = _keyed_by_text(row.combine_chunks() if isinstance(row, pa.ChunkedArray) else row)
     millis = np.full(len(offsets), file.millis, np.int64)
     schema = pa.schema([*_PLACED, pa.field("row", row.type)])
     return pa.RecordBatch.from_arrays([pa.array(offsets, pa.int64()), pa.array(millis), row], schema=schema)
+
+
+def _keyed_by_text(values: pa.Array) -> pa.Array:
+    """The same with texts for those keys of maps that Spark's writer makes none of: days come as their numbers, and bytes as an object's name."""
+    fields = children(values.type)
+    if not fields:
+        return values
+    inside = [_keyed_by_text(one) for one in held(values)]
+    if kinds.is_map(values.type) and _has_no_text(inside[0].type):
+        inside[0] = as_texts(inside[0])
+    if all(one.type == field.type for one, field in zip(inside, fields, strict=True)):
+        return values
+    of = rebuilt(values.type, [field.with_type(one.type) for field, one in zip(fields, inside, strict=True)])
+    return around(values, of, inside)
+
+
+def _has_no_text(keys: pa.DataType) -> bool:
+    return bool(kinds.is_temporal(keys) or kinds.is_binary(keys))
 
 
 def _size(place: Files, file: RowsFile) -> int:

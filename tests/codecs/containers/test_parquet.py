@@ -126,6 +126,18 @@ def test_values_keep_all_that_their_types_hold() -> None:
     assert found == {0: b'{"a":12345678901234567890.123456789,"b":9223372036854775807,"c":[{"d":"AA=="}]}'}
 
 
+def test_a_time_of_no_year_that_anybody_has_costs_no_other_row() -> None:
+    """As programs write "for ever": the largest number there is."""
+    times = pa.array([0, 2**63 - 1, None], pa.timestamp("ms", tz="UTC"))
+    found, gaps, _ = read("parquet", parquet(pa.table({"a": times, "b": [1, 2, 3]})))
+    assert not gaps
+    assert found == {
+        0: b'{"a":"1970-01-01T00:00:00.000000Z","b":1}',
+        1: b'{"a":9223372036854775807,"b":2}',
+        2: b'{"b":3}',
+    }
+
+
 @given(st.data())
 def test_whatever_becomes_of_a_files_bytes_rows_are_read_or_told(data: st.DataObject) -> None:
     whole = bytearray(parquet(numbered(30), row_group_size=10, write_page_checksum=True))

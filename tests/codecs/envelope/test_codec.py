@@ -270,6 +270,35 @@ def test_records_by_a_schema_that_are_no_rows(format_: str) -> None:
     assert {reason: rows.tolist() for reason, rows in decoded.around.left_out.items()} == {"message": [1]}
 
 
+@pytest.mark.parametrize("keep", [(), ("before",)])
+def test_what_no_column_takes_of_a_row_is_told_by_the_names_of_its_fields(keep: tuple[str, ...]) -> None:
+    """As where the row's own schema was inferred: rules of tables go by these names."""
+    form = FORMATS["jsonschema"]
+    schema = form.schema("postgresql")
+    odd = {"id": 1, "name": None, "score": "a lot", "new.one": [1.0, {"x": "ä"}]}
+    values = [
+        envelope("c", after={"id": 1, "name": "Ann", "score": 2}),
+        envelope("u", before={"id": 1, "score": "less"}, after=odd, more=1),
+        envelope("d", before=odd, after=None),
+    ]
+    values[1]["source"]["more"] = "of the source"
+    payloads = binary(*(form.body(schema.text, one) for one in values))
+    decoded = codec_of("jsonschema", *keep).reader(schema, form.path).decode(payloads)
+    assert not decoded.failures
+    assert decoded.rescued is not None
+    rescued = '"score":"a lot","`new.one`":[1.0, {"x": "\\u00e4"}]'
+    was = '"__before.score":"less",' if keep else ""
+    assert decoded.rescued.to_pylist() == [None, f"{{{was}{rescued}}}", f"{{{rescued}}}"]
+
+
+def test_what_no_column_takes_of_the_envelope_alone_is_told_by_nobody() -> None:
+    form = FORMATS["jsonschema"]
+    schema = form.schema("postgresql")
+    value = envelope("c", after={"id": 1, "name": "Ann", "score": 2}, more={"after.id": 5})
+    decoded = codec_of("jsonschema").reader(schema, form.path).decode(binary(form.body(schema.text, value)))
+    assert decoded.rescued is None or decoded.rescued.to_pylist() == [None]
+
+
 OTHERS = {
     "heartbeat": [{"name": "ts_ms", "type": "long"}],
     "transaction": [

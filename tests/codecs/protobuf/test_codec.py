@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.codecs.protobuf_samples import (
     expected,
     message_class,
     messages,
+    otherwise,
     part,
     schema,
     varint,
@@ -69,6 +71,14 @@ def test_both_ways_give_what_the_fields_of_a_message_say(sent: list[Any]) -> Non
 def test_a_message_in_two_parts_is_merged_as_protobuf_asks(first: Any, second: Any) -> None:
     parts = first.SerializeToString() + second.SerializeToString()
     assert rows_of(READER, [parts]) == [expected(type(first).FromString(parts))]
+
+
+@slow
+@given(messages(RICH_TYPE), st.randoms(use_true_random=False))
+def test_the_order_of_fields_and_idle_bits_of_numbers_say_nothing(sent: Any, dice: random.Random) -> None:
+    payload = otherwise(sent.SerializeToString(), dice)
+    assert rows_of(READER, [payload, payload]) == [expected(sent)] * 2
+    assert comparable(READER._exact.one(payload)) == [expected(sent)]
 
 
 @slow

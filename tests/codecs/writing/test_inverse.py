@@ -173,6 +173,41 @@ def test_protobuf_that_others_have_written_the_schema_of_takes_its_values() -> N
     assert protobuf.encoder(schema, "p.I")[1] == (1,)
 
 
+_SHORT: dict[str, tuple[str, str, list[Any], list[Any]]] = {
+    "flag": ("boolean", "bool", [True, 1], ["false", 5, 1.0]),
+    "small": ("int", "int32", [-(2**31), Decimal("7.00")], [2**31, 1.7, Decimal("1.5"), "7"]),
+    "large": ("long", "int64", [2**63 - 1], [2**63, 1.0, "7"]),
+    "single": ("float", "float", [0.1, math.inf, 2**24], [1e300, 2**24 + 1, Decimal("1e39"), "7"]),
+    "double": ("double", "double", [0.1, Decimal("0.1"), 2**53], [2**53 + 1, "7"]),
+}
+
+
+@pytest.mark.parametrize("name", _SHORT)
+def test_what_is_no_value_of_a_fields_type_is_not_written_as_another(name: str) -> None:
+    """The libraries would: false as true, and a whole number without its upper bits."""
+    of_avro, of_protobuf, right, wrong = _SHORT[name]
+    record = f'{{"type":"record","name":"R","fields":[{{"name":"x","type":["null","{of_avro}"]}}]}}'
+    message = f'syntax = "proto3"; message R {{ optional {of_protobuf} x = 1; }}'
+    writers = [
+        avro.encoder(Schema(7, "AVRO", record)),
+        protobuf.encoder(Schema(7, "PROTOBUF", message))[0],
+    ]
+    for write in writers:
+        assert all(write({"x": value}) for value in right)
+        for value in wrong:
+            with pytest.raises(Misfit, match="x is no"):
+                write({"x": value})
+
+
+def test_a_fraction_is_no_number_without_a_sign() -> None:
+    write, _ = protobuf.encoder(
+        Schema(7, "PROTOBUF", 'syntax = "proto3"; message R { uint32 a = 1; uint64 b = 2; }')
+    )
+    for row in ({"a": 1.5}, {"a": 2**32}, {"b": Decimal("1.50")}, {"b": "12"}, {"b": -1}):
+        with pytest.raises(Misfit, match="is no whole number of"):
+            write(row)
+
+
 @pytest.mark.parametrize("encode", [avro.encoder, lambda schema: protobuf.encoder(schema)[0]])
 def test_what_a_schema_has_no_place_for_is_told_by_its_place_and_no_value(encode: Any) -> None:
     of_avro = encode is avro.encoder
@@ -186,7 +221,7 @@ def test_what_a_schema_has_no_place_for_is_told_by_its_place_and_no_value(encode
     for value, why in (
         ({"s": {"n": 1, "m": 2}}, r"no field s\.m"),
         ({"s": "a secret"}, "s is to be a struct"),
-        ({"s": {"n": "a secret"}}, "does not fit the schema"),
+        ({"s": {"n": "a secret"}}, r"s\.n is no whole number of 32 bits"),
     ):
         with pytest.raises(Misfit, match=why) as told:
             write(value)

@@ -27,6 +27,10 @@ def test_types_are_called_as_in_sql() -> None:
     [
         (pa.array(["12", "x", None, "-7", "1.5"]), "int", [12, None, None, -7, None]),
         (pa.array(["128"]), "tinyint", [None]),
+        (pa.array(["0x10", "007", None]), "bigint", [None, 7, None]),
+        (pa.array(["9007199254740993", "9007199254740992", "1e400", "-Infinity", "0.1", None]), "double",
+         [None, float(2**53), None, float("-inf"), 0.1, None]),
+        (pa.array(["16777217", "16777216", "1e39"]), "float", [None, float(2**24), None]),
         (pa.array(["1.50", "1.555", "x"]), "decimal(5,2)", [Decimal("1.50"), None, None]),
         (pa.array([1.0, 1.5, None]), "bigint", [1, None, None]),
         (pa.array([2**53, 2**53 + 1]), "double", [float(2**53), None]),
@@ -51,6 +55,12 @@ def test_types_are_called_as_in_sql() -> None:
         (pa.array([1_500, None, -1]), "timestamp(ms)", [datetime(1970, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC), None,
                                                         datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)]),
         (pa.array([1, 2**62]), "timestamp(s)", [datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), None]),
+        # Milliseconds that somebody has called seconds, and others that are of no year that SQL's types hold.
+        (pa.array([1_700_000_000_000, 253_402_300_799, 253_402_300_800, -62_135_596_800, -62_135_596_801]), "timestamp(s)",
+         [None, datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC), None, datetime(1, 1, 1, tzinfo=UTC), None]),
+        (pa.array(["0000-12-31", "0001-01-01", "9999-12-31"]), "date", [None, date(1, 1, 1), date(9999, 12, 31)]),
+        (pa.array(["0000-12-31T23:59:59Z", "0001-01-01 00:00:00", "9999-12-31T23:59:59-01:00"]), "timestamp",
+         [None, datetime(1, 1, 1, tzinfo=UTC), None]),
         (pa.array([1], pa.uint32()), "timestamp(us)", [datetime(1970, 1, 1, 0, 0, 0, 1, tzinfo=UTC)]),
         (pa.array([], pa.string()), "int", []),
         (pa.array([None, None], pa.string()), "int", [None, None]),

@@ -36,6 +36,8 @@ def left(text: str | None, **said: Any) -> str | None:
         ({"leave": ["x"]}, '{"a":1.00000000000000000000001,"b":"\\u00e9 }","c":[{"d":{}}], "e" : 12345678901234567890123}',
          '{"a":1.00000000000000000000001,"b":"\\u00e9 }","c":[{"d":{}}],"e":12345678901234567890123}'),
         ({"leave": ["x"]}, f'{{"n":{"9" * 5000}}}', f'{{"n":{"9" * 5000}}}'),
+        # Half of a surrogate pair, which JSON's escapes can spell and no text can hold.
+        ({"leave": ["x"]}, '{"\\ud800":1,"x":2,"\\u00e9":"\\ud800"}', '{"\\ud800":1,"é":"\\ud800"}'),
         ({"leave": ["x"]}, '{"a":1,"x"', None),
         ({"leave": ["x"]}, None, None),
         ({}, "{}", None),
@@ -52,6 +54,15 @@ def test_of_a_union_nothing_is_left_that_is_hidden_in_any_branch() -> None:
     found = let_land(rule(leave=["who.email"]), schema, text)
     assert found is not None
     assert found.to_pylist() == ['{"who.member1.vat":2}']
+
+
+def test_nor_where_the_whole_record_is_of_several_types() -> None:
+    person, firm = pa.struct([("email", pa.string())]), pa.struct([("vat", pa.string())])
+    schema = pa.schema([("value", pa.struct([("member0", person), ("member1", firm)]))])
+    text = pa.array(['{"value.member0.email":1,"value.member1.vat":2}'])
+    found = let_land(rule(leave=["email"]), schema, text)
+    assert found is not None
+    assert found.to_pylist() == ['{"value.member1.vat":2}']
 
 
 def test_nothing_is_left_of_nothing() -> None:

@@ -332,6 +332,27 @@ def test_what_is_hidden_in_a_record_stays_so_when_its_field_becomes_a_union(insi
     )
 
 
+def test_what_is_hidden_in_a_record_stays_so_when_that_becomes_one_of_several() -> None:
+    """A topic of one type that comes to have several: its schema is then a union, and the only column has all of them."""
+    schema = pa.schema([("value", pa.struct([("member0", PERSON), ("member1", pa.list_(PERSON))]))])
+    said: dict[str, Any] = {"leave": ["email"], "hash": ["name"]}
+    name = pa.struct([("name", pa.string())])
+    assert columns_of(rule(**said), schema).field("value").type == pa.struct(
+        [("member0", name), ("member1", pa.list_(name))]
+    )
+    assert is_there(rule(**said), ("email",), schema)
+    assert not is_there(rule(leave=["vat"]), ("vat",), schema)
+    by_path = columns_of(rule(leave=["value.email"]), schema)
+    assert by_path == columns_of(rule(leave=["email"]), schema)
+
+
+def test_a_union_without_what_is_hidden_is_left_alone() -> None:
+    schema = pa.schema([("value", pa.struct([("member0", pa.string()), ("member1", pa.int64())]))])
+    assert columns_of(rule(leave=["email"]), schema) == schema
+    beside = pa.schema([("value", pa.struct([("member0", PERSON), ("member1", FIRM)])), ("id", pa.int64())])
+    assert columns_of(rule(leave=["email"]), beside) == beside
+
+
 def test_a_branch_that_may_be_anything_has_all_its_records_refused() -> None:
     union = pa.struct([("member0", PERSON), ("member1", pa.string())])
     schema = pa.schema([("who", union)])

@@ -325,3 +325,12 @@ def test_deletes_are_told_by_the_record_as_it_came(tmp_path: Path) -> None:
     assert golf(of, report) == [{"game": "golf", "pin": 1}]
     (memory,) = {written.file.table for written in report.files.written if written.remembers}
     assert [row["pin"] for row in rows_of(of, report, memory)] == [1]
+
+
+def test_half_a_character_in_a_fields_name_ends_no_run(tmp_path: Path) -> None:
+    of = by(tmp_path, "json", HIDING, inferred_final=True)
+    report = demuxed(
+        of, numbered([b'{"game":"golf","\\ud800":1,"email":{"\\ud800":2},"level":{"\\ud800":3}}'])
+    )
+    (row,) = golf(of, report)
+    assert row["_rescued_data"] == '{"\\ud800":1,"stage":{"\\ud800":3}}'

@@ -13,16 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.examples import examples
 from tests.ingest.kafka_records import numbered
-from tests.ingest.worker.test_columns import FORMATS, by, sent
+from tests.ingest.worker.test_columns import FORMATS, JSON_SCHEMA, by, sent
 from tests.ingest.worker.test_demux import demuxed
 
 from distributary.codecs.base import Enveloped
+from distributary.ingest.pins import PinnedRecord
 from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.routing.tree import Call, Field, Literal
 from distributary.ingest.settings.deletes import Deleting
 from distributary.ingest.settings.groups import Policies, Route
 from distributary.ingest.settings.upserts import Upsert
 from distributary.producer_sim.formats.corruption import framed
+from distributary.registry.base import Schema
 
 # What nobody may find: each is looked for in all that is written.
 RAW = ["sekret-mail", "sekret-inner", "sekret-list", "sekret-deep"]
@@ -99,16 +101,41 @@ def test_no_value_that_is_hidden_is_found_in_anything_that_is_written(kind: str,
         assert not [raw for raw in (*RAW, *map(str, PINS)) if raw in written]
 
 
+_ROWS = json.loads(JSON_SCHEMA)
+_ENVELOPES = {
+    "type": "object",
+    "title": "Envelope",
+    "properties": {
+        **{name: {"oneOf": [{"type": "null"}, _ROWS]} for name in ("before", "after")},
+        "source": {
+            "type": "object",
+            "properties": {name: {"type": "string"} for name in ("table", "connector")},
+        },
+        "op": {"type": "string"},
+    },
+}
+# How envelopes come, with what stands before each.
+ENVELOPES = {
+    "json": (FORMATS["json"][0], b""),
+    "jsonschema": ((PinnedRecord((7, ()), Schema(7, "JSON", json.dumps(_ENVELOPES))),), b"\0\0\0\0\7"),
+}
+
+
+@pytest.mark.parametrize("kind", ENVELOPES)
 @given(
-    st.lists(st.tuples(FIELDS | ANYTHING, FIELDS, MAYBE("cud"), st.booleans()), min_size=1, max_size=6),
+    st.lists(
+        st.tuples(FIELDS | ANYTHING, FIELDS | ANYTHING, MAYBE("cud"), st.booleans()), min_size=1, max_size=6
+    ),
     st.booleans(),
 )
 @settings(max_examples=examples(40), deadline=None)
 def test_nor_in_what_an_envelope_says_of_the_row_as_it_was(
-    changes: list[tuple[dict[str, Any], dict[str, Any], str, bool]], keeps: bool
+    kind: str, changes: list[tuple[dict[str, Any], dict[str, Any], str, bool]], keeps: bool
 ) -> None:
+    records, header = ENVELOPES[kind]
     values = [
-        json.dumps(
+        header
+        + json.dumps(
             {
                 "op": op,
                 "before": None if op == "c" else before,
@@ -123,9 +150,10 @@ def test_nor_in_what_an_envelope_says_of_the_row_as_it_was(
     with TemporaryDirectory() as name:
         of = by(
             Path(name),
-            "json",
+            kind,
             rule_of,
-            codec=Enveloped("json", "debezium", keep),
+            records=records,
+            codec=Enveloped(kind, "debezium", keep),
             route=Route(field="__source_table", table="{entity}"),
             upsert=Upsert(("pin",), deletes=Deleting("__op = 'd'")),
             conditions={"__op = 'd'": ReadCondition(Call("=", (Field(("__op",)), Literal("d"))))},

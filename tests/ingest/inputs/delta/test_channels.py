@@ -85,6 +85,26 @@ def test_rows_keep_their_values_and_types_on_their_way_as_json(tmp_path: Path, s
     assert decoded.rows.to_pylist() == [{name: value for name, (_, value) in row.items()}]
 
 
+def test_keys_of_maps_are_the_texts_of_what_they_are(tmp_path: Path, spark: SparkSession) -> None:
+    keys: Mapping[str, tuple[pa.DataType, Any, str]] = {
+        "name": (pa.string(), "a", "a"),
+        "number": (pa.int32(), -3, "-3"),
+        "day": (pa.date32(), date(1969, 12, 31), "1969-12-31"),
+        "moment": (pa.timestamp("us", "UTC"), datetime(2026, 1, 2, 3, tzinfo=timezone.utc), "2026-01-02T03:00:00Z"),
+        "raw": (pa.binary(), b"\x00\xff", "AP8="),
+    }  # fmt: skip
+    columns = {
+        name: pa.array([[(key, 1)], None], pa.map_(of, pa.int64())) for name, (of, key, _) in keys.items()
+    }
+    within = pa.array([[{"m": [(date(2026, 1, 2), {"x": 1})]}], []], pa.list_(pa.struct([("m", pa.map_(pa.date32(), pa.struct([("x", pa.int64())])))])))  # fmt: skip
+    write_deltalake(str(tmp_path / "t"), pa.table({**columns, "within": within}))
+    found = values(reader(spark, tmp_path / "t"), versions("t", 0, 1))
+    assert found == {
+        0: {**{name: {text: 1} for name, (_, _, text) in keys.items()}, "within": [{"m": {"2026-01-02": {"x": 1}}}]},
+        1: {"within": []},
+    }  # fmt: skip
+
+
 def test_numbers_that_are_none_arrive_as_what_they_are(tmp_path: Path, spark: SparkSession) -> None:
     write_deltalake(str(tmp_path / "t"), pa.table({"f": [math.inf, -math.inf, math.nan]}))
     records = reader(spark, tmp_path / "t")
