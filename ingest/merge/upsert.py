@@ -288,7 +288,7 @@ def _all_came_before(file: Told, timestamp: str, moment: int) -> bool:
     # What is null has no part in the bounds.
     if first is None or last is None or timestamp not in file.whole:
         return False
-    return _NEVER_BEFORE <= first and last < moment
+    return first >= _NEVER_BEFORE and last < moment
 
 
 def _now() -> int:
