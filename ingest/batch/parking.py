@@ -394,12 +394,12 @@ def bringing(
     wider = spark is not None and any(widenings(first.layout.columns, last.layout.columns))
     schema, rule = table_schema(columns, last.layout), finisher.rule_of(last)
 
-    def evolved(folder: str, wanted: pa.Schema) -> None:
+    def evolved(folder: str, wanted: pa.Schema, partitions: Sequence[str] = ()) -> None:
         if folder in tables.states([folder]):
-            evolve(tables.place(folder), wanted, spark, widen=wider)
+            evolve(tables.place(folder), wanted, spark, widen=wider, partitions=partitions)
             tables.changed(folder)
 
-    evolved(waiting.folder, schema)
+    evolved(waiting.folder, schema, last.partitions if last.merging else ())
     if rule is not None and rule.deletes is not None:
         # So with what remembers its deletes, and with each record what a history has.
         folder, remembered = memory_folder(waiting.folder), memory_schema(rule, schema)

@@ -59,6 +59,12 @@ def partition_columns(names: Sequence[str], payload: pa.Schema, day: str | None)
     return tuple(column for column in found if column is not None)
 
 
+def all_partition_columns(names: Sequence[str], payload: pa.Schema, day: str | None) -> tuple[str, ...]:
+    """The same; none at all where the table does not have all of them, as one that is in partitions by some is never in them by the others."""
+    found = partition_columns(names, payload, day)
+    return found if len(found) == len(names) else ()
+
+
 def why_refused(dtype: pa.DataType) -> str:
     """In words why no table is in partitions by a column of this type; empty where one may be."""
     if takes(dtype):

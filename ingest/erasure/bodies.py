@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from distributary.codecs.types.fields import parts
+from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.file_anew import Mask
 from distributary.ingest.routing.as_said import Path, fields_of, holds, met_as_it_was
 from distributary.ingest.routing.conditions import ReadCondition
@@ -24,6 +25,7 @@ class Rows:
     rescued    the column that has what had no place as JSON text; None where the table has none
     named      the columns of records' keys, as bytes or as texts
     keys       those that are meant whatever else their rows say
+    was        the columns that have rows as they were before a change
     unread     how many have something rescued that the condition names, or a row as it was before, and of which nobody can tell whether it is true
     """
 
@@ -31,6 +33,7 @@ class Rows:
     rescued: str | None = None
     named: tuple[str, ...] = ()
     keys: frozenset[bytes] = frozenset()
+    was: AsItWas = field(default_factory=AsItWas)
     unread: int = 0
 
     def met(self, rows: pa.RecordBatch) -> Mask:
@@ -44,8 +47,10 @@ class Rows:
     def _met(self, condition: ReadCondition, rows: pa.RecordBatch, already: Mask) -> Mask:
         found: Mask = np.array(condition.met(rows).to_numpy(zero_copy_only=False))
         # A change may have taken away by what its row would be known.
-        was, unknown = met_as_it_was(condition, rows)
-        found |= was
+        unknown = np.zeros(rows.num_rows, dtype=bool)
+        for each in self.was.each(rows):
+            was, of_none = met_as_it_was(condition, each)
+            found, unknown = found | was, unknown | of_none
         self.unread += int((unknown & ~found & ~already).sum())
         if self.rescued is None or self.rescued not in rows.schema.names:
             return found

@@ -22,6 +22,7 @@ from distributary.ingest.checkpoint.generation import known_id
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, aside_prefix, fold
 from distributary.ingest.commit_log.owners import Records, Whose
 from distributary.ingest.erasure import bodies
+from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.kept import NOT_LOOKED_INTO, AsTheyCame
 from distributary.ingest.erasure.quarantined import Quarantined
@@ -35,11 +36,18 @@ from distributary.ingest.routing.as_said import AS_IT_WAS, fields_of
 from distributary.ingest.routing.conditions import ReadCondition, conditions_ahead
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.known import REMEMBERS_PROPERTY, UPSERT_PROPERTY, upsert_of
+from distributary.ingest.tables.known import (
+    ENTITY_PROPERTY,
+    REMEMBERS_PROPERTY,
+    UPSERT_PROPERTY,
+    are_named_by_text,
+    upsert_of,
+)
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep.compaction import fault, said
@@ -180,7 +188,8 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
         wanted.dry_run,
         datetime.now(timezone.utc),
     )
-    work = _Work(_Place(root, whose, settings.sink.columns, now), condition, wanted, done)
+    place = _Place(root, whose, settings.sink.columns, now, settings.rule_book())
+    work = _Work(place, condition, wanted, done)
     advance, found = make_bar(len(tables), "erasing"), list[TableErasure]()
     with upkeep_under_way(root) if tables and not wanted.dry_run else nullcontext():
         for table in tables:
@@ -269,12 +278,13 @@ def _undecided(settings: Settings, root: Files) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A pipeline's tables under a root, at a time by its clock; `columns` are those of Kafka."""
+    """A pipeline's tables under a root, at a time by its clock; `columns` are those of Kafka, `rules` what its tables are."""
 
     root: Files
     whose: Whose
     columns: Columns
     now: int
+    rules: RuleBook
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,9 +343,13 @@ class _Work:
         told = () if merged or not set(where) <= set(layout.names) else where
         # What had no place in a column is there as text.
         rescued = by.rescued if by.rescued in layout.names else None
-        meant = bodies.Rows(None if lacking else self.condition, rescued, keyed, keys)
-        read = columns | {by.rescued, AS_IT_WAS} | frozenset(keyed if keys else ())
-        remembered = Remembered.of(upsert_of(state.properties), layout, by.kafka_key)
+        entity = state.properties.get(ENTITY_PROPERTY)
+        rule = None if entity is None else self.where.rules.of(entity).reshape
+        was = AsItWas.of(layout, rule)
+        meant = bodies.Rows(None if lacking else self.condition, rescued, keyed, keys, was)
+        read = columns.union({by.rescued}, was.names, keyed if keys else ())
+        key = by.key_text if are_named_by_text(state.properties) else by.kafka_key
+        remembered = Remembered.of(upsert_of(state.properties), layout, key or by.kafka_key)
         rows = Rows(read, meant.met, told, self._keep(table))
         if remembered is not None:
             rows = replace(rows, told=remembered.told, keep=self._forget(table, remembered))

@@ -32,7 +32,7 @@ from distributary.ingest.merge.outcome import Mask
 from distributary.ingest.merge.ranks import Ranks, ranks
 from distributary.ingest.merge.rule import IS_DELETE, Deletes, MergeRule, Validity
 from distributary.ingest.merge.staged import staged
-from distributary.ingest.merge.upsert import Marks, joined, marks, newest, remembered_since
+from distributary.ingest.merge.upsert import Marks, forgotten, joined, marks, remembered_since
 from distributary.ingest.parquet.data_file import DataFile
 from distributary.ingest.storage.contract import Files
 
@@ -90,13 +90,9 @@ class History:
         told, first, name = self._staged.wanted.told, self._first, self._rule.order.position.timestamp
         times = ranks(self._staged.columns.column(name).drop_null())
         since = remembered_since(times, self._memory.days)
-        passed = {one.name for one in self._staged.files}
-        for file, add in memory:
-            tells = told_of(memory, file, add, told)
-            last = newest(tells, name)
-            if (last is not None and last < since) or _before(tells, self._moment, first):
-                passed.add(file)
-        return frozenset(passed)
+        passed = {one.name for one in self._staged.files} | forgotten(memory, told, name, since)
+        later = ((file, told_of(memory, file, add, told)) for file, add in memory)
+        return frozenset(passed) | {file for file, tells in later if _before(tells, self._moment, first)}
 
     def _kinds(self, columns: pa.Table, there: Found) -> Any:
         count, known = len(self._staged.of), sum(map(len, there.of))

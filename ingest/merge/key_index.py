@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -64,5 +65,8 @@ def _numbers(values: pa.Array | pa.ChunkedArray, of: pa.Array) -> Codes:
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values so that what is equal looks equal: of floating-point ones there are two zeros."""
-    return pc.add(column, pa.scalar(0.0, column.type)) if pa.types.is_floating(column.type) else column
+    """The values so that what is equal looks equal: of floating-point ones there are two zeros, and many that are no number."""
+    if not pa.types.is_floating(column.type):
+        return column
+    nan = pa.scalar(math.nan, column.type)
+    return pc.if_else(pc.is_nan(column), nan, pc.add(column, pa.scalar(0.0, column.type)))

@@ -33,6 +33,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 _DAY = 86_400 * 1_000_000
 
+# When Kafka was first released, https://kafka.apache.org/downloads: a record that is older by its own word has it of a clock that nobody set.
+_NEVER_BEFORE = int(datetime(2011, 1, 4, tzinfo=timezone.utc).timestamp()) * 1_000_000
+
 
 class KeyMoved(Exception):
     """A key came in another partition, or topic, than its rows before, so that nothing says which of them is newer."""
@@ -211,12 +214,10 @@ class Upsert:
         mine, name = self._staged, self._rule.order.position.timestamp
         since = remembered_since(self._times, deletes.days)
         passed = {one.name for one in mine.files}
-        for file, add in memory:
-            last = newest(told_of(memory, file, add, mine.wanted.told), name)
-            passed |= {file} if last is not None and last < since else set()
+        passed |= forgotten(memory, mine.wanted.told, name, since)
         found = look_up(deletes.memory, memory, mine.wanted, frozenset(passed))
         for at, columns in enumerate(found.columns):
-            kept = np.flatnonzero(ranks(columns.column(name)) >= since)
+            kept = np.flatnonzero(~came_before(columns.column(name), since))
             found.columns[at] = columns.take(pa.array(kept))
             found.of[at], found.places[at] = found.of[at][kept], found.places[at][kept]
             found.codes[at] = found.codes[at][kept]
@@ -231,8 +232,7 @@ class Upsert:
     def _beyond(self, columns: pa.Table, horizon: int | None) -> Mask | None:
         if horizon is None:
             return None
-        older: Mask = ranks(columns.column(self._rule.order.position.timestamp)) < horizon
-        return older
+        return came_before(columns.column(self._rule.order.position.timestamp), horizon)
 
 
 def marks(
@@ -270,11 +270,35 @@ def remembered_since(times: Ranks, days: float) -> int:
     return min(int(times.min()), _now()) - int(days * _DAY) if len(times) else 0
 
 
+def came_before(times: pa.ChunkedArray, moment: int) -> Mask:
+    """Which records came before a moment. Of one without a time, or with one of a clock that nobody set, nobody knows when it came."""
+    numbers = ranks(times)
+    found: Mask = (numbers < moment) & (numbers >= _NEVER_BEFORE)
+    return found
+
+
+def forgotten(memory: LiveFiles, columns: pa.Schema, timestamp: str, since: int) -> frozenset[str]:
+    """The files of what is remembered all of which came before a moment; `columns` are those of which the log's statistics are asked."""
+    told = ((name, told_of(memory, name, add, columns)) for name, add in memory)
+    return frozenset(name for name, file in told if _all_came_before(file, timestamp, since))
+
+
+def _all_came_before(file: Told, timestamp: str, moment: int) -> bool:
+    first, last = (_microseconds(one) for one in file.spans[timestamp])
+    # What is null has no part in the bounds.
+    if first is None or last is None or timestamp not in file.whole:
+        return False
+    return first >= _NEVER_BEFORE and last < moment
+
+
 def _now() -> int:
     return time.time_ns() // 1_000
 
 
 def newest(file: Told, column: str) -> int | None:
     """The newest timestamp that a file may have, in microseconds; None where that is not told."""
-    moment: datetime | None = file.spans[column][1]
+    return _microseconds(file.spans[column][1])
+
+
+def _microseconds(moment: datetime | None) -> int | None:
     return None if moment is None else (moment - _EPOCH) // timedelta(microseconds=1)

@@ -24,7 +24,7 @@ from distributary.ingest.columns.clustering import ClusterBy
 from distributary.ingest.columns.differences import Difference, differences, only_wider, storable
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.columns.partitions import partition_columns
+from distributary.ingest.columns.partitions import all_partition_columns
 from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.log_paths import LOG
@@ -62,9 +62,7 @@ from distributary.ingest.tables.state import (
     require_partitions,
     state_of,
 )
-from distributary.ingest.tables.state_by_spark import (
-    widen_columns,
-)
+from distributary.ingest.tables.state_by_spark import widen_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ class TableChanger:
                 schemas[layouts[change.folder]],
                 {**properties, ENTITY_PROPERTY: change.entity},
                 specs[change.folder],
-                partition_columns(
+                all_partition_columns(
                     specs[change.folder].partition_by,
                     layouts[change.folder].columns,
                     self._columns.kafka_date,
@@ -227,13 +225,13 @@ class TableChanger:
         self._make_safe_again()
 
         def make(folder: str) -> None:
-            one = wanted[folder]
+            one, place = wanted[folder], self._tables.place(folder)
             schema, spec = one.layout.columns, one.spec or TableSpec()
             if folder not in there:
                 own = self._tables.made_with.whole(folder, spec, one.properties)
                 like = (one.layout, features_of(spec), one.partitions, spec.cluster_by)
                 state = create(
-                    self._tables.place(folder),
+                    place,
                     schema,
                     own,
                     made.get(like),
@@ -245,7 +243,7 @@ class TableChanger:
                     made[like] = state
                     self._tables.created(state)
             else:
-                evolve(self._tables.place(folder), schema, self._spark, widen=folder in widened)
+                evolve(place, schema, self._spark, widen=folder in widened, partitions=one.partitions)
                 self._tables.changed(folder)
             self._changed()
 
@@ -382,9 +380,14 @@ def _copied(
     reraise=True,
 )
 def evolve(
-    table: At, schema: pa.Schema, spark: SparkSession | None = None, *, widen: bool = False
+    table: At,
+    schema: pa.Schema,
+    spark: SparkSession | None = None,
+    *,
+    widen: bool = False,
+    partitions: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Adds what `schema` has and the table lacks, in structs, list elements and map values too.
+    """Adds what `schema` has and the table lacks, in structs, list elements and map values too; one that is in no `partitions` yet gets these.
 
     Returns the dotted paths added; nothing is done where nothing lacks, and nothing is ever removed. Changed is only
     with `widen` the type of a column that Delta can make as wide as `schema` has it, which takes Spark.
@@ -408,8 +411,9 @@ def evolve(
     if state.native:
         columns = pa.schema([merged.field(name) for name in new.names])
         fields, handle = DeltaSchema.from_arrow(columns), opened(place)
-        if state.clustering is not None:
-            put_columns(place, handle, fields)
+        told_apart = () if state.partitions else partitions
+        if state.clustering is not None or told_apart:
+            put_columns(place, handle, fields, told_apart)
             return tuple(one.path for one in lacking)
         answered(
             place,
@@ -419,9 +423,8 @@ def evolve(
     elif spark is not None:
         spark_tables.add_columns(spark, place, merged, state.conditions.identity)
     else:
-        raise PipelineError(
-            f"table {place} needs Spark to take the columns {_paths(lacking)}: {state.why_not}"
-        )
+        paths = ", ".join(one.path for one in lacking)
+        raise PipelineError(f"table {place} needs Spark to take the columns {paths}: {state.why_not}")
     return tuple(one.path for one in lacking)
 
 
@@ -444,7 +447,3 @@ def _lacking(state: TableState, wanted: pa.Schema) -> list[Difference]:
             "another hand. Change it back, or move the table away to have it made anew"
         )
     return [one for one in found if one.have is None]
-
-
-def _paths(lacking: list[Difference]) -> str:
-    return ", ".join(one.path for one in lacking)

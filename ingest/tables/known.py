@@ -169,6 +169,13 @@ def upsert_of(properties: Mapping[str, str | None]) -> Upsert | None:
     return None if told is None else _upsert(told)
 
 
+def are_named_by_text(properties: Mapping[str, str | None]) -> bool:
+    """Whether a table's rows are named by their records' keys as texts, not as bytes, by its properties."""
+    told = properties.get(UPSERT_PROPERTY)
+    known = {} if told is None or _upsert(told) is None else json.loads(told)
+    return bool(known.get(_RECORD_KEY) == _spelled(by_text=True))
+
+
 def named_columns(state: TableState) -> tuple[str, ...]:
     """The columns that have statistics wherever they are: by those a batch finds its keys, or a table is clustered by them."""
     upsert = upsert_of(state.properties)

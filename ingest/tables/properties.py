@@ -23,6 +23,7 @@ from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.clustering.domain import FEATURES, clustering_action
 from distributary.ingest.columns.clustering import spelled
 from distributary.ingest.columns.delta_schema import with_columns
+from distributary.ingest.merge import live_files
 from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
@@ -186,17 +187,23 @@ def _put_read(place: Files, version: int, actions: Sequence[Mapping[str, Any]]) 
     return put_entry(place, version, actions) and is_read(place, version)
 
 
-def put_columns(place: Files, handle: DeltaTable, columns: DeltaSchema) -> None:
+def put_columns(
+    place: Files, handle: DeltaTable, columns: DeltaSchema, partitions: Sequence[str] = ()
+) -> None:
     """Give the table that `handle` has open what it lacks of these columns, as delta-rs does only where it knows all features.
 
-    Raises CommitFailedError where somebody else was first.
+    partitions  those that it is in partitions by from then on, as nothing is in it yet; none: as it is
+
+    Raises CommitFailedError where somebody else was first, and CommitImpossible where there is something in it that is in no partition.
     """
+    if partitions and len(live_files.read(place, handle.version())):
+        raise CommitImpossible(f"table {place} has rows by now that are in no partition: move it away")
     have = json.loads(handle.schema().to_json())
     more = json.loads(columns.to_json())
     schema = json.dumps({**have, "fields": with_columns(have["fields"], more["fields"])}, ensure_ascii=False)
     actions = [
         _by_us("ADD COLUMNS", {"columns": json.dumps([field["name"] for field in more["fields"]])}),
-        *actions_of_columns(handle, schema),
+        *actions_of_columns(handle, schema, partitions),
     ]
     if not _put_read(place, handle.version() + 1, actions):
         raise CommitFailedError(f"table {place}: another writer was first")
@@ -215,12 +222,15 @@ def require_altered(place: Files, version: int, columns: DeltaSchema) -> None:
         raise CommitFailedError(f"table {place}: another writer's entry took the place of version {version}")
 
 
-def actions_of_columns(handle: DeltaTable, schema: str) -> list[dict[str, Any]]:
+def actions_of_columns(
+    handle: DeltaTable, schema: str, partitions: Sequence[str] = ()
+) -> list[dict[str, Any]]:
     """What an entry has that gives a table other columns: it stays the one that it is, with what it says of itself and needs of readers and writers."""
+    told_apart = {"partitionColumns": list(partitions)} if partitions else {}
     protocol = _protocol(handle, [(_NTZ, _LISTED)] if '"timestamp_ntz"' in schema else [])
     return [
         *([] if protocol is None else [{"protocol": protocol}]),
-        {"metaData": {**_metadata(handle, {}), "schemaString": schema}},
+        {"metaData": {**_metadata(handle, {}), "schemaString": schema, **told_apart}},
     ]
 
 

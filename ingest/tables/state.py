@@ -22,6 +22,7 @@ from distributary.ingest.columns.clustering import Path, sources, spelled
 from distributary.ingest.columns.layout import OWN, SOURCE
 from distributary.ingest.columns.partitions import partition_columns
 from distributary.ingest.columns.safe_names import words_of
+from distributary.ingest.merge import live_files
 from distributary.ingest.parquet.statistics import INDEXED, Indexed
 from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.storage.contract import Files
@@ -195,6 +196,9 @@ def require_partitions(state: TableState, spec: TableSpec, day: str | None) -> N
     columns = partition_columns(wanted, state.layout, day)
     if not wanted or (len(columns) == len(wanted) and set(columns) == set(state.partitions)):
         return
+    if spec.upsert is not None and len(columns) < len(wanted) and _is_bare(state):
+        # Nothing but records that take rows away came yet: it gets them with its columns.
+        return
     have = f"partitioned by {', '.join(state.partitions)}" if state.partitions else "not partitioned"
     have = f"clustered by {spelled(state.clustering)}" if state.clustering else have
     raise CommitImpossible(
@@ -202,6 +206,13 @@ def require_partitions(state: TableState, spec: TableSpec, day: str | None) -> N
         "Take partition_by away to go on with it as it is; or move the table away, or have route.table name another, and read the topics once "
         "more with a new checkpoint and `start: again`"
     )
+
+
+def _is_bare(state: TableState) -> bool:
+    """Whether a table is in no partitions, and nothing is in it."""
+    if not state.native or state.partitions or state.clustering is not None:
+        return False
+    return not len(live_files.read(state.place, state.version))
 
 
 def require_clustering(state: TableState, spec: TableSpec) -> None:

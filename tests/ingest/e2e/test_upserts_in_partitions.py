@@ -83,6 +83,10 @@ def test_rows_made_of_several_records_move_as_well(kit: PipelineKit) -> None:
 def test_a_delete_needs_no_value_that_its_row_would_be_found_by(kit: PipelineKit) -> None:
     without = Schema(kit.register(WITHOUT), WITHOUT)
     schema = partitioned(kit, "country", mode="upsert", keys=["level"], deletes="paid")
+    # Nothing is in the table yet, and of what it is partitioned by it has no column.
+    kit.send([without.value(game="chess", paid=True, level=7)])
+    kit.run()
+    assert not rows_of(kit, kit.folder_of("chess"))
     kit.send([schema.value(game="chess", country=of, level=n) for n, of in enumerate(("de", "fr"))])
     kit.run()
     deletes: list[dict[str, Any]] = [{"level": 0}, {"level": 9}]
@@ -90,6 +94,7 @@ def test_a_delete_needs_no_value_that_its_row_would_be_found_by(kit: PipelineKit
     kit.run()
     rows = rows_of(kit, kit.folder_of("chess"))
     assert [(row["level"], row["country"]) for row in rows] == [(1, "fr")]
+    assert kit.delta(kit.folder_of("chess")).metadata().partition_columns == ["country"]
     assert not quarantined(kit)
 
 

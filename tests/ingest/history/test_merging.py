@@ -293,3 +293,10 @@ def test_a_commit_tells_of_the_files_that_it_made(tmp_path: Path) -> None:
     for commits in (table.commits, NativeCommits()):
         assert commits.made(second) == MadeFiles(1, sizes[0])
         assert commits.merged(second) == MergeCounts(updated=1)
+
+
+def test_a_delete_of_a_clock_that_nobody_set_ends_what_comes_late(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.merge([], [row(1, 5, ts=datetime(1970, 1, 1, 0, 3, tzinfo=timezone.utc))])
+    table.merge([row(1, 4, "late", ts=hours(24 * 40))])
+    assert spans(table) == [("late", 4, 5)]

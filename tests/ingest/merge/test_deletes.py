@@ -96,6 +96,35 @@ def test_a_late_record_of_a_time_to_come_does_not_bring_its_key_back(table: Upse
     assert values(table) == {}
 
 
+NO_TIMES = [None, datetime(1970, 1, 1, 0, 3, tzinfo=timezone.utc), datetime(2000, 1, 1, tzinfo=timezone.utc)]
+
+
+@pytest.mark.parametrize("ts", NO_TIMES)
+def test_a_delete_of_which_nobody_knows_when_it_came_is_not_forgotten(
+    table: Upserted, tmp_path: Path, ts: datetime | None
+) -> None:
+    """Its producer's clock was never set, as that of a device that has just begun, or says a time that no table holds."""
+    table.merge([row(9, 1, "x")], [{**row(1, 5), "ts": ts}, row(2, 5)])
+    assert table.merge([later(300, row(1, 4, "late"))]) == MergeCounts(older=1)
+    table.merge([], [row(3, 5)])
+    DeltaTable(tmp_path / "players__deleted").optimize.compact()
+    late = [later(300, row(key, 4, "late")) for key in (1, 2)]
+    assert table.merge(late) == MergeCounts(older=1, inserted=1)
+    assert values(table) == {2: "late", 9: "x"}
+
+
+@pytest.mark.parametrize("ts", NO_TIMES)
+def test_a_record_of_which_nobody_knows_when_it_came_is_taken_when_it_is_read_again(
+    table: Upserted, ts: datetime | None
+) -> None:
+    table.merge([row(9, 1, "x")], [later(300, row(2, 5))])
+    assert table.rule.deletes is not None
+    table.rule = replace(table.rule, deletes=replace(table.rule.deletes, again=True))
+    again = [{**row(key, 4, "again"), "ts": ts} for key in (1, 2)]
+    assert table.merge(again) == MergeCounts(older=1, inserted=1)
+    assert values(table) == {1: "again", 9: "x"}
+
+
 def test_a_late_record_among_old_ones_meets_what_was_remembered_then(table: Upserted) -> None:
     table.merge([later(400, row(9, 1, "x"))], [row(1, 5)])
     assert table.merge([row(1, 4, "late")]) == MergeCounts(older=1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,18 @@ def test_within_a_batch_the_newest_wins_whatever_file_it_is_in(table: Upserted) 
     rows = [row(1, seq, str(seq)) for seq in (3, 9, 2, 7)]
     assert table.merge(rows, files=3) == MergeCounts(inserted=1, duplicate=3)
     assert values(table) == {1: "9"}
+
+
+def test_what_is_no_number_is_one_key_by_whatever_bits_it_is_written(tmp_path: Path) -> None:
+    """A processor makes them with the sign, and most languages write them without."""
+    columns = [("id", pa.float64()), *COLUMNS[1:]]
+    table = Upserted.made(tmp_path, columns, MergeRule(("id",), ordered_by("seq")))
+    none = [struct.unpack("<d", bits.to_bytes(8, "little"))[0] for bits in (0x7FF8 << 48, 0xFFF8 << 48)]
+    table.merge([{**row(0, 1, "a"), "id": none[0]}])
+    assert table.merge([{**row(0, 2, "b"), "id": none[1]}]) == MergeCounts(updated=1)
+    both = [{**row(0, seq, str(seq)), "id": none[seq % 2]} for seq in (3, 4)]
+    assert table.merge(both) == MergeCounts(updated=1, duplicate=1)
+    assert [one["v"] for one in table.rows()] == ["4"]
 
 
 def test_a_batch_in_which_nothing_is_new_is_in_all_the_same(table: Upserted) -> None:

@@ -29,8 +29,10 @@ from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.log_paths import LOG
 from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.parquet.data_file import DataFile
+from distributary.ingest.settings.deletes import Deleting
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.rule_book import TableSpec
+from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import PlannedChange, TableChanger, create, evolve
 from distributary.ingest.tables.commit import commit_tables
@@ -329,3 +331,40 @@ def test_a_condition_that_came_later_is_asked_of_all_values(
         spark, written(tmp_path / "t", ROWS, ("i", "s")), state_of(tmp_path / "t"), ("s", "tiny", "n")
     )
     assert sorted(one.offset for one in found) == [2, 3, 4]
+
+
+def test_a_table_of_which_nothing_but_deletes_came_gets_its_partitions_with_its_columns(
+    tmp_path: Path,
+) -> None:
+    """What has no value, such as a tombstone, lacks the fields, and the table was whole for ever: every later batch was refused."""
+    columns, upsert = Columns(kafka_date="day"), Upsert(deletes=Deleting(tombstones=True))
+    spec = TableSpec(0, "*", partition_by=("day", "id"), upsert=upsert)
+    book = TableBook(str(tmp_path), columns, None, 1, made_with=MadeWith(spec_of=lambda _: spec))
+    changer, made = TableChanger(book, None, columns), PlannedChange("t", "t", True, (), None, None)
+    grown = [Layout(pa.schema(fields)) for fields in ([], [("n", pa.int32())], [("id", pa.string())])]
+
+    def by() -> list[str]:
+        return DeltaTable(tmp_path / "t").metadata().partition_columns
+
+    for layout in grown[:2]:
+        changer.apply([made], {"t": layout}, {})
+        assert by() == []
+        assert book.pinned({"t": "t"})["t"].partitions == ()
+        made = replace(made, new=False)
+    changer.apply([made], {"t": Layout(pa.schema([*grown[1].columns, *grown[2].columns]))}, {})
+    assert by() == ["day", "id"]
+    assert book.pinned({"t": "t"})["t"].partitions == ("day", "id")
+    assert DeltaTable(tmp_path / "t").schema().to_arrow().names[-2:] == ["n", "id"]
+
+
+def test_a_table_with_one_row_a_key_that_has_rows_in_no_partition_is_refused(tmp_path: Path) -> None:
+    schema = pa.schema([("n", pa.int64())])
+    create(tmp_path / "t", schema, {"delta.enableDeletionVectors": "true"})
+    spec = TableSpec(0, "*", partition_by=("id",), upsert=Upsert())
+    require_partitions(state_of(tmp_path / "t"), spec, None)
+    (file,) = written(tmp_path / "t", [{}], (), schema)
+    assert by_log(NativeCommits(), tmp_path / "t", [file], schema, "app", 0, {})
+    with pytest.raises(CommitImpossible, match="is not partitioned, and"):
+        require_partitions(state_of(tmp_path / "t"), spec, None)
+    with pytest.raises(CommitImpossible, match="has rows by now that are in no partition"):
+        evolve(tmp_path / "t", schema.append(pa.field("id", pa.string())), partitions=["id"])
