@@ -70,7 +70,9 @@ class Given:
         if self.tables.root.remote:
             return []
         states = self.tables.states(apps)
-        found = {one: version_of(state.place, state.version, apps[one], number) for one, state in states.items()}
+        found = {
+            one: version_of(state.place, state.version, apps[one], number) for one, state in states.items()
+        }
         return [folder for folder, (version, certain) in found.items() if certain and version is None]
 
     def lacked(

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import atexit
-import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
 
 import certifi
 
 from distributary.errors import ConfigError
-from distributary.files import TemporaryFolder, replace
-
-Tag: TypeAlias = tuple[int, int, int]
-
-"""What tells a file from the one that took its place."""
+from distributary.files import TemporaryFolder, replace, tag_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +18,7 @@ class _Held:
     """What a file has in it, and what told it from others when it was read; None of what came from another machine."""
 
     authorities: bytes
-    tag: Tag | None
+    tag: tuple[int, int, int] | None
 
 
 # By the path that the settings name. What came from another machine stands for a file that this one need not have.
@@ -32,15 +26,6 @@ _held: dict[str, _Held] = {}
 
 # The files of this process with these authorities and the system's, and the former as they are in there.
 _beside: dict[str, tuple[Path, bytes]] = {}
-
-
-def tag_of(path: str) -> Tag | None:
-    """What tells a file that others replace from the one before; None where it cannot be looked at."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def authorities_of(ca_file: str) -> bytes:
@@ -56,9 +41,7 @@ def authorities_of(ca_file: str) -> bytes:
         found = Path(ca_file).read_bytes()
     except OSError as error:
         if held is None:
-            raise ConfigError(
-                f"storage.http.ca_file: {ca_file} cannot be read: {error.strerror}"
-            ) from None
+            raise ConfigError(f"storage.http.ca_file: {ca_file} cannot be read: {error.strerror}") from None
         return held.authorities
     if held is not None and (found == held.authorities or not _are_whole(found)):
         found = held.authorities

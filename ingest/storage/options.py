@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from distributary.errors import ConfigError
-from distributary.ingest.storage.authorities import authorities_of, beside_the_systems, keep_beside, tag_of
+from distributary.files import tag_of
+from distributary.ingest.storage.authorities import authorities_of, beside_the_systems, keep_beside
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.s3_options import S3

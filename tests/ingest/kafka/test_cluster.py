@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from distributary.errors import BrokerUnavailable, ConfigError, SetupError
+from distributary.errors import BrokerUnavailable, ConfigError, CredentialsRefused, SetupError
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.client import Complaints, Moment, Topic
 from distributary.ingest.kafka.cluster import KafkaCluster, lag
@@ -257,6 +257,31 @@ def test_the_topics_that_there_are(connecting: Connect, stack: LocalStack, topic
     with connecting(source(stack.bootstrap_servers, [f"/^{prefix}/", "/consumer_offsets/"])) as kafka:
         assert kafka.names() == (topic,)
         assert kafka.partitions().keys() == {topic}
+
+
+def test_a_client_whose_credentials_are_refused_is_made_anew_as_their_files_may_have_been_replaced() -> None:
+    accepted, made, closed = [1], list[int](), list[int]()
+
+    class Certified(Settling):
+        def __init__(self) -> None:
+            self.number = len(made) + 1
+            made.append(self.number)
+
+        def cluster_id(self) -> str:
+            if self.number not in accepted:
+                raise Complaints("somewhere").no_login("the certificate has expired")
+            return "cluster"
+
+        def close(self) -> None:
+            closed.append(self.number)
+
+    cluster = KafkaCluster(Certified, ["a"], Complaints("somewhere"))
+    assert cluster.cluster_id() == "cluster"
+    accepted[:] = [2]
+    with pytest.raises(CredentialsRefused, match="has expired"):
+        cluster.cluster_id()
+    assert cluster.cluster_id() == "cluster"
+    assert (made, closed) == ([1, 2], [1])
 
 
 def test_a_client_that_cannot_be_closed_hides_no_error() -> None:

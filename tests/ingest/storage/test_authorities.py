@@ -112,7 +112,9 @@ def test_authorities_that_cannot_be_read_are_told(tmp_path: Path) -> None:
         beside_the_systems(str(tmp_path / "none.pem"))
 
 
-def test_authorities_are_those_in_the_file_now_and_the_last_whole_ones_while_it_is_replaced(own: Path) -> None:
+def test_authorities_are_those_in_the_file_now_and_the_last_whole_ones_while_it_is_replaced(
+    own: Path,
+) -> None:
     before, path = authorities_of(str(own)), Path(beside_the_systems(str(own)))
     bring(str(own), b"those of another machine")
     own.write_bytes(before[:-20])
