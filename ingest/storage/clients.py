@@ -8,7 +8,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from typing_extensions import Self
 
@@ -215,8 +215,7 @@ class InStore(ABC, Generic[C]):
                         raise
                     _log.warning("%s is asked with what was read before: %s", self._place, error)
                 _clients[key] = read, client
-            found: C = client
-            return found
+            return cast("C", client)
 
 
 def _authorities(given: StorageOptions) -> bytes | None:

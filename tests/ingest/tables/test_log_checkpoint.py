@@ -319,8 +319,9 @@ def test_what_is_younger_than_an_hour_stays_whatever_the_table_says(aged: tuple[
 
 
 class StandsStill(PosixFiles):
-    """Behind a look at a log others go on, for as long as it takes."""
+    """Behind a look at a log others go on, for as long as it takes: in a store, where no file is looked into afterwards."""
 
+    remote = True
     meanwhile: Callable[[], object]
 
     def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
