@@ -92,12 +92,12 @@ class KafkaCluster:
         return self._names
 
     def look(self) -> bool:
-        """Whether other topics fit the patterns by now; those are read then. Nobody waits for a broker that does not answer."""
+        """Whether other topics fit the patterns by now; those are read then. Nobody waits for a broker that does not answer, or refuses for a moment."""
         if not any(map(is_pattern, self._topics)):
             return False
         try:
             found = self._found(self._ask(self._client.names))
-        except (BrokerUnavailable, Stopped):
+        except (BrokerUnavailable, CredentialsRefused, Stopped):
             return False
         is_other = bool(found) and found != self._names
         self._names = found or self._names

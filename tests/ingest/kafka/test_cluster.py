@@ -245,6 +245,24 @@ def test_topics_that_fit_are_others_once_somebody_looks_again(monkeypatch: pytes
     assert not cluster.look(), "there is nothing to be read in their place"
 
 
+def test_whoever_is_refused_as_he_looks_for_topics_goes_on_with_those_that_he_has() -> None:
+    """As while a token is renewed: a run looks each few seconds, and before it tries again after any error."""
+
+    class Refusing(Settling):
+        refuses = False
+
+        def names(self) -> Sequence[str]:
+            if Refusing.refuses:
+                raise Complaints("somewhere").no_login("the token has expired")
+            return super().names()
+
+    cluster = KafkaCluster(Refusing, ["/^b/"], Complaints("somewhere"))
+    assert cluster.names() == ("b.1", "b.2")
+    Refusing.refuses = True
+    assert not cluster.look()
+    assert cluster.names() == ("b.1", "b.2")
+
+
 def test_that_no_topic_fits_is_told() -> None:
     cluster = KafkaCluster(Settling, ["/^z/"], Complaints("somewhere"))
     with pytest.raises(SetupError, match=r"no topic on somewhere fits /\^z/.*correct source\.topics"):
