@@ -34,7 +34,7 @@ from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.source import Lost
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
-from distributary.ingest.spark.jvm import jvm_needed
+from distributary.ingest.spark.jvm import jvm_needed, stop_quietly
 from distributary.ingest.storage.probe import were_away
 from distributary.ingest.supervision.beginning_anew import CLOCK, COLUMNS, TOPICS, BeginsAnew
 from distributary.ingest.supervision.budgets import Spending, of_outages
@@ -214,6 +214,21 @@ class Supervisor:
 
     def _failed(self, error: Exception) -> float:
         """How long to wait before another try. Raises BudgetSpent, and Stopped where the run is to end while Kafka is away."""
+        try:
+            wait = self._of_outage(error)
+        except CredentialsRefused as refused:
+            if not self._may_pass(refused):
+                raise
+            # Spark met it, too, and says so in words of its own.
+            error, wait = refused, None
+        if wait is None:
+            self._summary = replace(self._summary, failures=self._summary.failures + 1)
+            wait = self._spend(self._failures, "failures", error)
+            self._progress.failure(self._sentence(error), wait)
+        return wait
+
+    def _of_outage(self, error: Exception) -> float | None:
+        """How long to wait where an error came of something that says nothing against the pipeline; None where it did not."""
         away = isinstance(error, BrokerUnavailable)
         if not isinstance(error, DistributaryError) or isinstance(error, PipelineError):
             # As Kafka's below: nothing of the pipeline's can be the reason while its store takes no file.
@@ -225,19 +240,14 @@ class Supervisor:
             if self._pipeline.channels.was_away():
                 return 0.0
             # Records that go amid a query are recorded before the next one, where the settings say so. Met before a query, they are no reason.
-            if self._partitions is not None and self._pipeline.lost()[0]:
-                return 0.0
-            if self._partitions_came():
+            if (self._partitions is not None and self._pipeline.lost()[0]) or self._partitions_came():
                 return 0.0
             # Over by now; yet an error that only looks like one would be met for ever.
             wait = self._outages.spend() if away or is_outage(error) else None
             if wait is not None:
                 self._progress.waiting(self._sentence(error), wait)
-                return wait
-        self._summary = replace(self._summary, failures=self._summary.failures + 1)
-        wait = self._spend(self._failures, "failures", error)
-        self._progress.failure(self._sentence(error), wait)
-        return wait
+            return wait
+        return None
 
     def _partitions_came(self) -> bool:
         """Whether there are others than the query was begun with: Spark begins with those that it is told, if they are all, or not at all."""
@@ -350,7 +360,7 @@ class Supervisor:
             if self._error is None:
                 raise
         finally:
-            _stop_quietly(query)
+            stop_quietly(query)
         if self._error is not None:
             raise self._error
         if self._held is not None and not self._stop.is_set():
@@ -438,10 +448,3 @@ class Supervisor:
             self._pipeline.names.take(done.manifest.entities)
         if told := self._pipeline.run.parked.told():
             self._progress.waiting(f"{told[:2000]}; `distributary resolve` lists and decides", 0.0)
-
-
-def _stop_quietly(query: StreamingQuery) -> None:
-    try:
-        query.stop()
-    except Exception:  # noqa: BLE001 the JVM may be gone; what went wrong is already known
-        return

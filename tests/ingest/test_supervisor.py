@@ -10,8 +10,9 @@ import pytest
 from tests.ingest.pipelines import settings
 from typing_extensions import Buffer
 
-from distributary.errors import CommitImpossible, DistributaryError, SetupError
+from distributary.errors import CommitImpossible, CredentialsRefused, DistributaryError, SetupError
 from distributary.ingest.columns.growth import Change
+from distributary.ingest.kafka.client import Complaints
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Silent
 from distributary.ingest.settings.groups import Evolutions, Failures
@@ -108,7 +109,9 @@ class Away(PosixFiles):
 class Reading:
     """Topics that come to fit a pattern, and pipelines that read them, each of which is closed once another one is opened.
 
-    fails  what is done instead of opening one the next time
+    fails    what is done instead of opening one the next time
+    queries  what happens as queries begin, one after the other
+    refused  how often the brokers do not accept who asks whether they are there
     """
 
     root: Path
@@ -116,17 +119,34 @@ class Reading:
     opened: list[tuple[str, ...]] = field(default_factory=list)
     read: list[int] = field(default_factory=list)
     fails: Any = None
+    queries: list[Any] = field(default_factory=list)
+    refused: int = 0
+
+    def was_away(self) -> bool:
+        if self.refused:
+            self.refused -= 1
+            raise Complaints("somewhere").no_login("the token has expired")
+        return False
+
+    def begin(self, number: int) -> None:
+        self.read.append(number)
+        if self.queries:
+            self.queries.pop(0)()
 
     def open(self) -> Pipeline:
         self.opened.append(self.names)
         if self.fails is not None:
             fails, self.fails = self.fails, None
             fails()
-        chosen = settings(self.root, source={"topics": list(self.names)}, trigger={"available_now": True})
+        groups = {
+            "trigger": {"available_now": True},
+            "supervisor": {"failures": {"first_wait_seconds": 0.01}},
+        }
+        chosen = settings(self.root, source={"topics": list(self.names)}, **groups)
         number = len(self.opened)
-        runner = SimpleNamespace(resume=lambda: self.read.append(number))
+        runner = SimpleNamespace(resume=lambda: self.begin(number))
         channels = SimpleNamespace(
-            names=lambda: self.names, look=lambda: False, partitions=dict, was_away=lambda: False
+            names=lambda: self.names, look=lambda: False, partitions=dict, was_away=self.was_away
         )
         run = SimpleNamespace(
             root=PosixFiles(self.root),
@@ -192,4 +212,26 @@ def test_a_store_that_may_not_be_used_as_topics_come_ends_the_run(tmp_path: Path
     supervisor = reading.goes_on()
     reading.fails = lambda: require_put_if_absent(Refused(tmp_path))
     with pytest.raises(SetupError, match="may not be used"):
+        supervisor.run()
+
+
+def spark_fails() -> None:
+    raise RuntimeError("Spark failed: SslAuthenticationException")
+
+
+def test_credentials_that_brokers_refuse_spark_amid_a_run_are_tried_again_within_the_budget(
+    tmp_path: Path,
+) -> None:
+    """Who asks the brokers whether they are there is refused as well, and that is no end of the run."""
+    reading = Reading(tmp_path, queries=[spark_fails, spark_fails], refused=2)
+    supervisor = reading.goes_on()
+    assert supervisor.run().summary.failures == 2
+    assert reading.read == [2, 2, 2]
+
+
+def test_credentials_that_brokers_never_accepted_end_the_run_at_once(tmp_path: Path) -> None:
+    reading = Reading(tmp_path, queries=[spark_fails], refused=1)
+    supervisor = reading.goes_on()
+    supervisor._has_read = False
+    with pytest.raises(CredentialsRefused, match="has expired"):
         supervisor.run()
