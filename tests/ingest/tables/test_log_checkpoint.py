@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -20,9 +19,8 @@ from tests.ingest.tables.test_in_stores import read, written
 
 from distributary.ingest.log_paths import LOG
 from distributary.ingest.merge import live_files
-from distributary.ingest.storage.contract import Files, Info
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
-from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables.change import create
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import last_checkpoint, put_entry
@@ -316,52 +314,6 @@ def test_what_is_younger_than_an_hour_stays_whatever_the_table_says(aged: tuple[
     for path in log.iterdir():
         os.utime(path, (NOW - 3_000,) * 2)
     assert cleaned(table, {"delta.logRetentionDuration": "interval 0 seconds"}) == 0
-
-
-class StandsStill(PosixFiles):
-    """Behind a look at a log others go on, for as long as it takes: in a store, where no file is looked into afterwards."""
-
-    remote = True
-    meanwhile: Callable[[], object]
-
-    def list(self, folder: str = "", after: str = "") -> Iterator[Info]:
-        found = [*super().list(folder, after)]
-        self.meanwhile()
-        return iter(found)
-
-
-def test_whoever_stands_still_between_looking_and_deleting_takes_nothing_that_others_stand_on_by_then(
-    aged: tuple[Files, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    table, log = aged
-    monkeypatch.setattr("distributary.ingest.tables.log_checkpoint._CHECKPOINT_BYTES", 0)
-    for version in (35, 40):
-        DeltaTable(table.url, version=version).create_checkpoint()
-        os.utime(log / f"{version:020d}.checkpoint.parquet", (NOW - (60 - version) * 3_600,) * 2)
-    (log / "_last_checkpoint").unlink()
-    asleep = StandsStill(table.url)
-    asleep.meanwhile = lambda: cleaned(table, {"delta.logRetentionDuration": "interval 21 hours"})
-    # Alone it would take those of 35 and 40 away, as the log has more of them than it needs.
-    assert cleaned(asleep, {"delta.logRetentionDuration": "interval 72 hours"}) == 0
-    assert readable(table) == list(range(35, 61))
-
-
-def test_whoever_stands_still_between_looking_and_deleting_takes_nothing_of_a_table_that_was_made_anew(
-    aged: tuple[Files, Path],
-) -> None:
-    table, log = aged
-    place = files_at(log.parent.parent)
-
-    def made_anew() -> None:
-        shutil.rmtree(log.parent)
-        create(place.below("t"), A, {})
-        with closing(NativeCommits()) as commits:
-            commit(commits, place, 0, 3)
-
-    asleep = StandsStill(table.url)
-    asleep.meanwhile = made_anew
-    assert cleaned(asleep, {"delta.logRetentionDuration": "interval 14 hours"}) == 0
-    assert sorted(row["a"] for row in read(place.below("t"))) == [0, 1, 2]
 
 
 def test_what_is_before_a_checkpoint_that_is_none_stays(aged: tuple[Files, Path]) -> None:
