@@ -21,6 +21,7 @@ from distributary.errors import (
     CredentialsRefused,
     DistributaryError,
     PipelineError,
+    SetupError,
 )
 from distributary.ingest.batch.restart import RestartToEvolve
 from distributary.ingest.batch.runner import BatchRunner, Done
@@ -33,8 +34,9 @@ from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.source import Lost
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
-from distributary.ingest.spark.jvm import jvm_needed
+from distributary.ingest.spark.jvm import jvm_needed, stop_quietly
 from distributary.ingest.storage.probe import were_away
+from distributary.ingest.supervision.beginning_anew import CLOCK, COLUMNS, TOPICS, BeginsAnew
 from distributary.ingest.supervision.budgets import Spending, of_outages
 from distributary.ingest.supervision.changes import changes_in_place
 from distributary.ingest.supervision.clocks import WallClock
@@ -85,17 +87,6 @@ class Outcome:
     lost: tuple[Lost, ...] = ()
 
 
-class _BeginsAnew(Exception):
-    """The query has ended for another one to begin; it says why."""
-
-
-_CLOCK = _BeginsAnew("the machine's clock was set back, so reading begins anew")
-
-_COLUMNS = _BeginsAnew("what is read has other columns from here on, so reading begins anew")
-
-_TOPICS = _BeginsAnew("other topics fit source.topics by now, so reading begins anew")
-
-
 class Supervisor:
     """One run of one pipeline, through as many queries as it takes."""
 
@@ -107,7 +98,7 @@ class Supervisor:
         derived: Tell = tell_nobody,
     ) -> None:
         """`open_pipeline` opens the pipeline, in the place of the one that it opened before, with the topics that there are then; `derived` is told what became of derived tables."""
-        self._open, self._pipeline = open_pipeline, open_pipeline()
+        self._open, self._pipeline, self._is_open = open_pipeline, open_pipeline(), True
         self._progress, self._stop = progress, stop
         settings, pipeline = self._pipeline.settings, self._pipeline
         self._failures = Spending(settings.supervisor.failures)
@@ -119,7 +110,7 @@ class Supervisor:
         self._lock, self._busy = threading.Lock(), False
         # Held by a batch, and by what is done between two.
         self._turn = threading.Lock()
-        self._held: _BeginsAnew | None = None
+        self._held: BeginsAnew | None = None
         self._error: BaseException | None = None
         self._restarts: list[Restart] = []
         self._lost: list[Lost] = []
@@ -194,7 +185,7 @@ class Supervisor:
             return True
         except Stopped:
             return True
-        except _BeginsAnew as why:
+        except BeginsAnew as why:
             self._progress.waiting(str(why), 0.0)
             wait = 0.0
         except RestartToEvolve as evolved:
@@ -223,6 +214,21 @@ class Supervisor:
 
     def _failed(self, error: Exception) -> float:
         """How long to wait before another try. Raises BudgetSpent, and Stopped where the run is to end while Kafka is away."""
+        try:
+            wait = self._of_outage(error)
+        except CredentialsRefused as refused:
+            if not self._may_pass(refused):
+                raise
+            # Spark met it, too, and says so in words of its own.
+            error, wait = refused, None
+        if wait is None:
+            self._summary = replace(self._summary, failures=self._summary.failures + 1)
+            wait = self._spend(self._failures, "failures", error)
+            self._progress.failure(self._sentence(error), wait)
+        return wait
+
+    def _of_outage(self, error: Exception) -> float | None:
+        """How long to wait where an error came of something that says nothing against the pipeline; None where it did not."""
         away = isinstance(error, BrokerUnavailable)
         if not isinstance(error, DistributaryError) or isinstance(error, PipelineError):
             # As Kafka's below: nothing of the pipeline's can be the reason while its store takes no file.
@@ -234,19 +240,14 @@ class Supervisor:
             if self._pipeline.channels.was_away():
                 return 0.0
             # Records that go amid a query are recorded before the next one, where the settings say so. Met before a query, they are no reason.
-            if self._partitions is not None and self._pipeline.lost()[0]:
-                return 0.0
-            if self._partitions_came():
+            if (self._partitions is not None and self._pipeline.lost()[0]) or self._partitions_came():
                 return 0.0
             # Over by now; yet an error that only looks like one would be met for ever.
             wait = self._outages.spend() if away or is_outage(error) else None
             if wait is not None:
                 self._progress.waiting(self._sentence(error), wait)
-                return wait
-        self._summary = replace(self._summary, failures=self._summary.failures + 1)
-        wait = self._spend(self._failures, "failures", error)
-        self._progress.failure(self._sentence(error), wait)
-        return wait
+            return wait
+        return None
 
     def _partitions_came(self) -> bool:
         """Whether there are others than the query was begun with: Spark begins with those that it is told, if they are all, or not at all."""
@@ -266,8 +267,8 @@ class Supervisor:
 
     def _query_once(self) -> None:
         self._error, self._partitions, self._held = None, None, None
-        if self._are_others():
-            self._pipeline = self._open()
+        if self._are_others() or not self._is_open:
+            self._open_anew()
         with scratch_folder() as spark:
             runner = self._pipeline.batch_runner(
                 spark, self._progress, self._stop, self._batch_began, self._batch_done
@@ -284,6 +285,15 @@ class Supervisor:
                 self._read_on(runner)
             else:
                 self._watch(query)
+
+    def _open_anew(self) -> None:
+        """Open the pipeline once more, by which the one before is closed, whatever comes of it. Raises ConnectionError where its store is away."""
+        self._is_open = False
+        try:
+            self._pipeline, self._is_open = self._open(), True
+        except SetupError as error:
+            # Amid a run it is waited for; a start ends.
+            raise error.__cause__ if isinstance(error.__cause__, ConnectionError) else error from None
 
     def _pass_over_lost(self, runner: BatchRunner) -> None:
         offsets, lost = self._pipeline.lost()
@@ -305,7 +315,7 @@ class Supervisor:
     def _read_next(self, runner: BatchRunner, offsets: Offsets) -> None:
         """Raises what begins reading anew where the schemas that are pinned do not say what comes."""
         if self._pipeline.learned(offsets):
-            raise _COLUMNS
+            raise COLUMNS
         with self._batch_under_way():
             runner.read(offsets)
 
@@ -322,7 +332,7 @@ class Supervisor:
             self._derive_meanwhile()
             self._pipeline.channels.look()
             if self._are_others():
-                raise _TOPICS
+                raise TOPICS
             if not offsets:
                 self._stop.wait(max(_LOOK_SECONDS, self._pipeline.settings.trigger.interval_seconds))
 
@@ -350,21 +360,21 @@ class Supervisor:
             if self._error is None:
                 raise
         finally:
-            _stop_quietly(query)
+            stop_quietly(query)
         if self._error is not None:
             raise self._error
         if self._held is not None and not self._stop.is_set():
             raise self._held
 
-    def _why_anew(self, clock: WallClock) -> _BeginsAnew | None:
+    def _why_anew(self, clock: WallClock) -> BeginsAnew | None:
         """Why another query is to begin, as soon as no batch is under way."""
         # By it Spark tells how long records that fill no batch have waited: they would for as long as it was set back.
         if clock.was_set_back():
-            return _CLOCK
+            return CLOCK
         if time.monotonic() - self._looked > _LOOK_FOR_TOPICS_SECONDS:
             self._pipeline.channels.look()
             self._looked = time.monotonic()
-        return _TOPICS if self._are_others() else None
+        return TOPICS if self._are_others() else None
 
     def _are_others(self) -> bool:
         """Whether other topics are to be read than the pipeline was opened with."""
@@ -401,7 +411,7 @@ class Supervisor:
         with self._lock:
             return not self._busy
 
-    def _hold_batches(self, why: _BeginsAnew) -> bool:
+    def _hold_batches(self, why: BeginsAnew) -> bool:
         """Have no batch begin any more, unless one is under way; whether none is."""
         with self._lock:
             self._held = None if self._busy else why
@@ -438,10 +448,3 @@ class Supervisor:
             self._pipeline.names.take(done.manifest.entities)
         if told := self._pipeline.run.parked.told():
             self._progress.waiting(f"{told[:2000]}; `distributary resolve` lists and decides", 0.0)
-
-
-def _stop_quietly(query: StreamingQuery) -> None:
-    try:
-        query.stop()
-    except Exception:  # noqa: BLE001 the JVM may be gone; what went wrong is already known
-        return

@@ -12,6 +12,7 @@ from distributary.ingest.commit_log.entries import NONE, Batch
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.merge.rule import with_memories
 from distributary.ingest.tables.known import TableBook
+from distributary.ingest.tables.log import version_of
 from distributary.ingest.tables.transaction import FORGETS, is_in
 
 # So many batches back it is looked, at each start, what tables were given for which the newest ones have nothing: each is a request in a store.
@@ -43,21 +44,36 @@ class Given:
     def lacks(
         self, manifest: Manifest, newest: Mapping[str, int | None], mended: Container[str] = ()
     ) -> list[str]:
-        """The folders that do not have a batch which the ledger has, by the newest one of each.
+        """The folders that do not have a batch which the ledger has, by the newest one of each and by the entry that it came in with.
 
         One that has none of the pipeline's is another one by now, unless it was mended; one that forgets says nothing.
         """
         skipped = self.resolutions.skipped(manifest.batch_id)
-        behind = [
-            folder
+        apps = {
+            folder: table.app_id
             for table in manifest.tables
             if table.folder not in skipped
             for folder in table.parts
             if folder in newest and (folder in mended or newest[folder] is not None)
-            if not is_in(newest[folder], manifest.batch_id)
-        ]
+        }
+        behind = [folder for folder in apps if not is_in(newest[folder], manifest.batch_id)]
         states = self.tables.states(behind)
-        return [folder for folder, state in states.items() if FORGETS not in state.properties]
+        told = [folder for folder, state in states.items() if FORGETS not in state.properties]
+        there = {folder: app for folder, app in apps.items() if newest[folder] == manifest.batch_id}
+        return told + self._by_checkpoints_alone(there, manifest.batch_id)
+
+    def _by_checkpoints_alone(self, apps: Mapping[str, str], number: int) -> list[str]:
+        """Those of these tables that have a batch by a checkpoint of their log alone, as another writer's entry took the place of its own.
+
+        That happens on local file systems, to the last batch of a run, of which nobody is left to look at it again.
+        """
+        if self.tables.root.remote:
+            return []
+        states = self.tables.states(apps)
+        found = {
+            one: version_of(state.place, state.version, apps[one], number) for one, state in states.items()
+        }
+        return [folder for folder, (version, certain) in found.items() if certain and version is None]
 
     def lacked(
         self,

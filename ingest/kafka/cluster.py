@@ -9,7 +9,7 @@ from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
 from typing import TypeVar
 
-from distributary.errors import BrokerUnavailable
+from distributary.errors import BrokerUnavailable, CredentialsRefused
 from distributary.ingest.interruptible import Stopped, answer_to, until_answered
 from distributary.ingest.kafka.client import Complaints, KafkaClient, Moment, NoLeader, Topic, TopicMissing
 from distributary.ingest.kafka.offsets import Positions
@@ -56,7 +56,8 @@ class KafkaCluster:
         self._topics, self._complaints, self._tell = tuple(topics), complaints, tell
         self._names = None if any(map(is_pattern, topics)) else self._topics
         self._stop, self._timeout = stop or threading.Event(), timeout_seconds
-        self._client = self._answered(lambda: self._ask(connect))
+        self._connect = connect
+        self._client = self._answered(lambda: self._ask_once(connect))
 
     def close(self) -> None:
         """End the connection, or leave it where that takes long or fails: its client's process may have died."""
@@ -91,12 +92,12 @@ class KafkaCluster:
         return self._names
 
     def look(self) -> bool:
-        """Whether other topics fit the patterns by now; those are read then. Nobody waits for a broker that does not answer."""
+        """Whether other topics fit the patterns by now; those are read then. Nobody waits for a broker that does not answer, or refuses for a moment."""
         if not any(map(is_pattern, self._topics)):
             return False
         try:
             found = self._found(self._ask(self._client.names))
-        except (BrokerUnavailable, Stopped):
+        except (BrokerUnavailable, CredentialsRefused, Stopped):
             return False
         is_other = bool(found) and found != self._names
         self._names = found or self._names
@@ -170,6 +171,19 @@ class KafkaCluster:
                 raise Stopped
 
     def _ask(self, question: Callable[[], T]) -> T:
+        try:
+            return self._ask_once(question)
+        except CredentialsRefused:
+            self._connect_anew()
+            raise
+
+    def _connect_anew(self) -> None:
+        """A client reads keys and certificates once, when it is made, and their files may have been replaced since."""
+        with suppress(Exception):
+            before, self._client = self._client, self._ask_once(self._connect)
+            answer_to(before.close, self._stop, _CLOSE_SECONDS)
+
+    def _ask_once(self, question: Callable[[], T]) -> T:
         try:
             return answer_to(question, self._stop, self._timeout + _LATE_SECONDS)
         except NotInTime as error:

@@ -17,6 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from distributary.errors import DistributaryError, PipelineError
 from distributary.ingest.interruptible import Stopped
@@ -137,6 +138,12 @@ def stop_session(session: SparkSession) -> None:
     if jvm_answers():
         with suppress(Exception):
             session.stop()
+
+
+def stop_quietly(query: StreamingQuery) -> None:
+    """End a query, if it can be ended: what went wrong before is known already."""
+    with suppress(Exception):
+        query.stop()
 
 
 def jvm_answers() -> bool:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from typing_extensions import Self
 
+from distributary.errors import ConfigError
 from distributary.ingest.storage.authorities import authorities_of, bring
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
+
+_log = logging.getLogger(__name__)
 
 C = TypeVar("C")
 
@@ -26,7 +30,8 @@ class UnreadableName(OSError):
 # What stands before a dot, a slash and what comes behind these, which are asked for by where they begin.
 _BELOW = "files right beside it whose names begin with a space or one of !\"#$%&'()*+,-"
 
-_clients: dict[bytes, Any] = {}
+# With what each had read of files when it was made.
+_clients: dict[bytes, tuple[tuple[object, ...], Any]] = {}
 
 _lock = Lock()
 
@@ -66,8 +71,8 @@ class InStore(ABC, Generic[C]):
 
     def __init__(self, place: Place, given: StorageOptions) -> None:
         """Asks nothing of the store yet. Raises ConfigError for options that cannot work."""
-        self._place, self._given = place, given
-        self._client = self._shared()
+        self._place, self._given, self._read = place, given, given.read_once(place)
+        self._newest = self._shared(self._read)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _arrived, (type(self), self._place, self._given, _authorities(self._given))
@@ -189,13 +194,28 @@ class InStore(ABC, Generic[C]):
     def connected(place: Place, given: StorageOptions) -> C:
         """A new client for the store that a place is in, which asks nothing of it yet."""
 
-    def _shared(self) -> C:
+    @property
+    def _client(self) -> C:
+        """The store's; another one once a file was replaced that it had read when it was made: runs outlive authorities and keys."""
+        read = self._given.read_once(self._place)
+        if read != self._read:
+            self._newest, self._read = self._shared(read), read
+        return self._newest
+
+    def _shared(self, read: tuple[object, ...]) -> C:
         key = pickle.dumps((type(self), self._place.scheme, self._place.authority, self._given))
         with _lock:
-            if key not in _clients:
-                _clients[key] = self.connected(self._place, self._given)
-            client: C = _clients[key]
-            return client
+            before, client = _clients.get(key, (None, None))
+            if before != read:
+                try:
+                    client = self.connected(self._place, self._given)
+                except ConfigError as error:
+                    # What is being replaced may not be whole yet.
+                    if before is None:
+                        raise
+                    _log.warning("%s is asked with what was read before: %s", self._place, error)
+                _clients[key] = read, client
+            return cast("C", client)
 
 
 def _authorities(given: StorageOptions) -> bytes | None:

@@ -6,17 +6,20 @@ https://hadoop.apache.org/docs/current/hadoop-project-dist/hadoop-common/filesys
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from math import inf
+from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar, cast
+from xml.etree import ElementTree as Xml
 
 from hdfs_native import Client, FileStatus, FileWriter, WriteOptions
 from typing_extensions import Buffer, Self
@@ -36,9 +39,17 @@ class HdfsFiles(InStore[Client]):
 
     @staticmethod
     def connected(place: Place, given: StorageOptions) -> Client:
-        """A new client for a name node, whose calls end."""
-        client = Client(f"hdfs://{place.authority}", dict(given.hdfs))
-        return cast("Client", ClientInTime(client, _seconds(given)))
+        """A new client for a name node, or for the one in charge of several, whose calls end."""
+
+        def connect(order: Mapping[str, str]) -> Client:
+            return Client(f"hdfs://{place.authority}", {**given.hdfs, **order})
+
+        return cast("Client", ClientInTime(connect, _seconds(given), name_nodes(place, given.hdfs)))
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """What delta-rs needs beside the URL: it asks by a client of its own, and is to begin where this one is answered."""
+        return {**super().options, **cast("ClientInTime", self._client).order}
 
     @property
     def patience(self) -> float:
@@ -226,7 +237,7 @@ class Unanswered:
         self._asked_all_the_same = monotonic()
 
     def answer(self, ask: Callable[[], T], seconds: float) -> T:
-        """What somebody answers, or what asking raised. Raises OSError where nobody does in time."""
+        """What somebody answers, or what asking raised. Raises NotAnswered where nobody does in time."""
         until = monotonic() + seconds
         if self._may_ask(until):
             asked = aside(ask)
@@ -234,7 +245,7 @@ class Unanswered:
                 return asked.result()
             with self._lock:
                 self._calls.add(asked)
-        raise OSError(f"timed out, as no answer came within {seconds:g} seconds")
+        raise NotAnswered(f"timed out, as no answer came within {seconds:g} seconds")
 
     def _may_ask(self, until: float) -> bool:
         """Whether few enough wait for an answer, now or in time."""
@@ -251,6 +262,10 @@ class Unanswered:
         return len(waiting) < self._most or bool(
             wait(waiting, until - monotonic(), return_when=FIRST_COMPLETED).done
         )
+
+
+class NotAnswered(OSError):
+    """Nobody has answered in time."""
 
 
 class _InTime:
@@ -276,13 +291,44 @@ class _InTime:
 
 
 class ClientInTime(_InTime):
-    """The client itself."""
+    """The client itself. Of several name nodes it begins with another one where nobody answers.
 
-    def __init__(self, asked: Any, seconds: float) -> None:
-        """`asked` is the client, of which a call may wait for `seconds`."""
-        super().__init__(asked, seconds, Unanswered())
+    By itself it goes on to the next one only where one says that it is not in charge, or cannot be reached: one that hangs has it wait though
+    another is in charge by now.
+    """
+
+    def __init__(
+        self, connect: Callable[[Mapping[str, str]], Any], seconds: float, nodes: Sequence[Mapping[str, str]]
+    ) -> None:
+        """`connect` makes a client that has these properties, of which a call may wait for `seconds`; `nodes` begin each with another name node."""
+        self._connect, self._nodes, self._first = connect, nodes, 0
+        self._known = {0: (connect(nodes[0]), Unanswered())}
+        super().__init__(self._known[0][0], seconds, self._known[0][1])
         # By where they lead, what is called renames that nobody has answered.
         self._under_way: dict[str, str] = {}
+
+    @property
+    def order(self) -> Mapping[str, str]:
+        """The property by which a client begins with the name node that this one begins with now."""
+        return self._nodes[self._first]
+
+    def _answer(self, ask: Callable[[], T]) -> T:
+        first = self._first
+        try:
+            return super()._answer(ask)
+        except NotAnswered:
+            self._begin_behind(first)
+            raise
+
+    def _begin_behind(self, first: int) -> None:
+        # Many may have waited for the same one.
+        if first != self._first or len(self._nodes) == 1:
+            return
+        other = (first + 1) % len(self._nodes)
+        if other not in self._known:
+            # Each has its own calls that nobody has answered yet.
+            self._known[other] = self._connect(self._nodes[other]), Unanswered()
+        self._first, (self._asked, self._unanswered) = other, self._known[other]
 
     def rename(self, before: str, after: str, overwrite: bool) -> None:
         """Give a file another name.
@@ -317,6 +363,31 @@ class ClientInTime(_InTime):
 
     def _file(self, opened: Callable[[], Any]) -> _InTime:
         return _InTime(self._answer(opened), self._seconds * _CONTENT_TIMES, self._unanswered)
+
+
+def name_nodes(place: Place, given: Mapping[str, str]) -> list[Mapping[str, str]]:
+    """The properties by which a client begins with the first name node of a place, with the second one, and so on; one without any where there is one.
+
+    https://hadoop.apache.org/docs/current/hadoop-project-dist/hadoop-hdfs/HDFSHighAvailabilityWithQJM.html
+    """
+    name = f"dfs.ha.namenodes.{place.authority}"
+    told = given.get(name) or _configured(name)
+    nodes = [node for one in told.split(",") if (node := one.strip())]
+    if not nodes[1:]:
+        return [{}]
+    return [{name: ",".join((*nodes[first:], *nodes[:first]))} for first in range(len(nodes))]
+
+
+def _configured(name: str) -> str:
+    """What Hadoop's own files say, which the client reads by itself; nothing where they cannot be read, as it then tells."""
+    home = os.environ.get("HADOOP_HOME")
+    folder = os.environ.get("HADOOP_CONF_DIR") or (f"{home}/etc/hadoop" if home else "")
+    for file in ("hdfs-site.xml", "core-site.xml"):
+        with suppress(OSError, Xml.ParseError):
+            for one in Xml.fromstring(Path(folder, file).read_bytes()).iter("property"):  # noqa: S314 whoever may write it says where all is
+                if (one.findtext("name") or "").strip() == name:
+                    return one.findtext("value") or ""
+    return ""
 
 
 # How the client quotes what a name node answered: an exception of Java's, its words, and behind them the calls that led to it.

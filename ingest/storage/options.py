@@ -13,7 +13,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from distributary.errors import ConfigError
-from distributary.ingest.storage.authorities import authorities_of, beside_the_systems
+from distributary.files import tag_of
+from distributary.ingest.storage.authorities import authorities_of, beside_the_systems, keep_beside
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.s3_options import S3
@@ -106,6 +107,12 @@ class Gcs(Group):
             paths = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH")
             yield from at_odds(environment, "GOOGLE_SKIP_SIGNATURE", *paths)
 
+    def key_file(self, environment: Mapping[str, str]) -> str | None:
+        """The file that says who asks, which the crate reads once; None where none does."""
+        if self.service_account_key is not None:
+            return None
+        return self.service_account_file or environment.get("GOOGLE_APPLICATION_CREDENTIALS")
+
     def config(self) -> Config:
         """By the crate's own names."""
         return given(
@@ -123,7 +130,7 @@ class Http(Group):
     no_proxy: Text = None
     """Hosts, separated by commas, that are reached without it."""
     ca_file: OptionalFile = None
-    """PEM file with authorities that a store's certificate is checked against beside the system's."""
+    """PEM file with authorities that a store's certificate is checked against beside the system's. It may be replaced while a run goes on."""
     timeout_seconds: PositiveSeconds = 60.0
     """How long one request may take, its body included."""
     retry_seconds: Seconds = 60.0
@@ -137,9 +144,15 @@ class Http(Group):
         return client
 
     def for_delta(self) -> dict[str, str]:
-        """As delta-rs takes them."""
+        """As delta-rs takes them, which finds the authorities in a file that the environment names."""
+        if self.ca_file is not None:
+            keep_beside(self.ca_file)
         patience = {"timeout": f"{self.timeout_seconds:g}s", "retry_timeout": f"{self.retry_seconds:g}s"}
         return {**patience, **self._proxy()}
+
+    def read_once(self) -> tuple[object, ...]:
+        """What a client reads of files when it is made, as it is now."""
+        return () if self.ca_file is None else (authorities_of(self.ca_file),)
 
     def _proxy(self) -> dict[str, str]:
         if self.proxy is None:
@@ -202,6 +215,13 @@ class StorageOptions(Group):
             found["AWS_WEB_IDENTITY_TOKEN_FILE"] = login.web_identity_token_file
             found["AWS_ROLE_ARN"], found["AWS_ROLE_SESSION_NAME"] = login.role_arn, login.role_session_name
         return {name: value for name, value in found.items() if value is not None}
+
+    def read_once(self, place: Place) -> tuple[object, ...]:
+        """What a client for this place reads of files when it is made, as it is now: where that has changed another client is needed."""
+        if place.kind == "hdfs":
+            return ()
+        key = self.gcs.key_file(os.environ) if place.kind == "gcs" else None
+        return self.http.read_once() if key is None else (*self.http.read_once(), tag_of(key))
 
     def keys_are_away(self, place: Place) -> bool:
         """Whether keys for a place have to be asked for, and nobody answered when that was done last."""

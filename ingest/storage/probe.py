@@ -16,6 +16,9 @@ from distributary.ingest.storage.contract import Files
 
 _FOLDER = "_probe"
 
+# By the store's own clock. What somebody looks for just now is there for minutes.
+_LEFT_MILLISECONDS = 86_400_000
+
 
 def require_usable(files: Files) -> None:
     """A folder is made where it is missing; a store is probed. Raises SetupError as `require_put_if_absent` does."""
@@ -114,5 +117,8 @@ def _try(files: Files, path: str) -> None:
             f"{files.url} lets a second writer take the place of a first one: it ignores conditions on writing "
             "(`If-None-Match`), without which two runs could spoil each other's tables; use a store that knows them"
         )
-    if path not in (info.path for info in files.list(_FOLDER)):
+    there = {info.path: info.modified for info in files.list(_FOLDER)}
+    if path not in there:
         raise SetupError(f"{files.url} does not list what was just written; use a store that does")
+    # Of those who were killed amid this.
+    files.delete([left for left, at in there.items() if at < there[path] - _LEFT_MILLISECONDS])

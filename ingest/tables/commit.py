@@ -16,12 +16,13 @@ from distributary.errors import CommitImpossible, DistributaryError, PipelineErr
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.spark.error_classes import named
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.tables.change import evolve
 from distributary.ingest.tables.log import write_again
 from distributary.ingest.tables.log_checkpoint import take_away_untold
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.spark_commit import commit_by_writer
 from distributary.ingest.tables.state_by_spark import path_for_spark
-from distributary.ingest.tables.transaction import TableCommit, TakesNoFiles, is_in
+from distributary.ingest.tables.transaction import LacksColumns, TableCommit, TakesNoFiles, is_in
 from distributary.values import without_logins
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class _Worker:
         if not one.native and not _is_spark_kept_out(one):
             return commit_by_writer(self._session(one), one)
         try:
-            return self._native.commit(one)
+            return self._by_entry(one)
         except TakesNoFiles:
             if self._spark is None or _is_spark_kept_out(one):
                 raise
@@ -161,12 +162,25 @@ class _Worker:
         *before, _ = one.parts
         try:
             for part in before:
-                self._native.commit(part)
+                self._by_entry(part)
         except CommitImpossible as error:
             # It is the table that waits, with all that is to be remembered of it.
             error.tables = (one.table,)
             raise
-        return self._native.commit(one)
+        return self._by_entry(one)
+
+    def _by_entry(self, one: TableCommit) -> bool:
+        try:
+            return self._native.commit(one)
+        except LacksColumns:
+            # One that has nothing of this pipeline's is another table by now.
+            if self._native.newest(one.place, one.app_id) is None:
+                raise
+            # They were there when the batch was decided: another writer's entry took the place of theirs.
+            evolve(one.place, one.schema, self._spark)
+            one.place.sync_folders([""])
+            self._native.forget(one.place)
+            return self._native.commit(one)
 
     def _session(self, one: TableCommit) -> SparkSession:
         if self._spark is None:

@@ -242,8 +242,17 @@ def clean_up(committed: Committed) -> int:
     bound = max((version for version, _ in _checkpoints(place, old)), default=0)
     garbage = [info.path for version, _, info in old if version < bound]
     garbage += _too_many(place, there, bound, committed.version)
+    # Whoever stood still since it was listed: others may stand on what was too much then, or the table was made anew.
+    if not garbage or not _is_there(place, there[0][2]):
+        return 0
     place.delete(garbage)
     return len(garbage)
+
+
+def _is_there(place: Files, info: Info) -> bool:
+    """Whether a file is as it was told: the first one of a log goes with the first who cleans that up."""
+    now = place.info(info.path)
+    return now is not None and (now.size, now.tag) == (info.size, info.tag)
 
 
 def _checkpoints(place: Files, files: Iterable[_LogFile]) -> Iterator[tuple[int, Info]]:

@@ -54,6 +54,10 @@ class TakesNoFiles(CommitImpossible):
     """A table that takes rows alone, by Spark's writer: files as they are were decided for it before somebody altered it."""
 
 
+class LacksColumns(CommitImpossible):
+    """A table that lacks columns which its files have, and contradicts none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Transaction:
     """What makes a repeat of a commit harmless.
@@ -237,9 +241,10 @@ class TableCommit:
         return info
 
     def require_columns(self, table: pa.Schema) -> None:
-        """CommitImpossible where the files have columns that the table lacks or holds with another type."""
-        if found := [str(difference) for difference in differences(table, self.schema)]:
-            raise self.impossible("; ".join(found))
+        """CommitImpossible where the files have columns that the table lacks or holds with another type; LacksColumns where it only lacks them."""
+        if found := list(differences(table, self.schema)):
+            error = self.impossible("; ".join(map(str, found)))
+            raise LacksColumns(str(error), error.tables) if all(one.have is None for one in found) else error
 
 
 def told_by(info: Mapping[str, Any]) -> Mapping[str, Any]:

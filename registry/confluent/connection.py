@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
@@ -23,6 +24,7 @@ from distributary.errors import (
     RegistryUnavailable,
     SchemaNotFound,
 )
+from distributary.files import tag_of
 from distributary.registry.bounded_cache import BoundedCache
 from distributary.registry.confluent.bounds import WAITS, bounded
 from distributary.registry.confluent.options import RegistryAccess
@@ -36,7 +38,8 @@ class Connection:
     def __init__(self, options: RegistryAccess) -> None:
         self.options = options
         self.where = ", ".join(options.urls)
-        self._client = _client(options)
+        self._read = self._files()
+        self._client = self._before = _client(options)
         self._met = False
         self._speaks: BoundedCache[str, bool] = BoundedCache(1, options.latest_cache_seconds)
 
@@ -47,7 +50,7 @@ class Connection:
         certificate that is not trusted, as long as nothing was answered before.
         """
         try:
-            answer = question(self._client)
+            answer = question(self._renewed())
         except Exception as error:  # noqa: BLE001 - a client fed odd answers fails in ways nobody lists
             self._met = self._met or _status(error) is not None
             if is_uncoded_404(error):
@@ -90,6 +93,24 @@ class Connection:
         """Whether the registry lets these credentials see any subject; some list none to who may see none."""
         return bool(self._subjects())
 
+    def _files(self) -> list[object]:
+        """What tells the files that a client reads when it is made from those that take their place."""
+        named = (self.options.ca_file, self.options.certificate_file, self.options.key_file)
+        return [None if path is None else tag_of(path) for path in named]
+
+    def _renewed(self) -> Any:
+        """The client; another one once a file was replaced that it had read: runs outlive certificates."""
+        if (now := self._files()) != self._read:
+            self._read = now
+            # What is being replaced may not be whole yet, and then is another one soon.
+            with suppress(ConfigError):
+                renewed = _client(self.options)
+                # Another thread may just be asking by the one before.
+                if self._before is not self._client:
+                    self._before.close()
+                self._before, self._client = self._client, renewed
+        return self._client
+
     def _subjects(self) -> list[object] | None:
         try:
             listed = self.get("a subject", "subjects", {"offset": 0, "limit": 1})
@@ -100,6 +121,7 @@ class Connection:
     def close(self) -> None:
         """Close the connections; nothing can be asked afterwards."""
         self._client.close()
+        self._before.close()
 
     def _meaning_of_404(self, what: str) -> NotOffered | RegistryUnavailable:
         """What a 404 without a registry's error code means: a call that is not offered, or no registry at all."""

@@ -87,6 +87,15 @@ def sweep(folder: Path, older_than_seconds: float = 3600.0) -> int:
     return sum(_removed(folder / name, newest) for name in left)
 
 
+def tag_of(path: str | os.PathLike[str]) -> tuple[int, int, int] | None:
+    """What tells a file from the one that took its place; None where it cannot be looked at."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
 def make_folder(path: Path) -> None:
     """Make a folder and what is missing above it, so that it survives a loss of power."""
     if path.is_dir():

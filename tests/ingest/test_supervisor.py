@@ -1,12 +1,27 @@
 from __future__ import annotations
 
-from distributary.errors import CommitImpossible, DistributaryError
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from tests.ingest.pipelines import settings
+from typing_extensions import Buffer
+
+from distributary.errors import CommitImpossible, CredentialsRefused, DistributaryError, SetupError
 from distributary.ingest.columns.growth import Change
+from distributary.ingest.kafka.client import Complaints
+from distributary.ingest.pipeline import Pipeline
+from distributary.ingest.progress import Silent
 from distributary.ingest.settings.groups import Evolutions, Failures
+from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.storage.probe import require_put_if_absent
 from distributary.ingest.supervision.budgets import Spending
 from distributary.ingest.supervision.changes import changes_in_place
 from distributary.ingest.supervision.sentences import sentence
-from distributary.ingest.supervisor import Restart
+from distributary.ingest.supervisor import Restart, Supervisor
 from distributary.ingest.tables.change import PlannedChange
 from distributary.values import MASK
 
@@ -81,3 +96,142 @@ def test_only_tables_that_were_there_are_told_to_have_changed() -> None:
         "table wide has wider d",
         "table both gets a, b.c; has wider d",
     ]
+
+
+class Away(PosixFiles):
+    """A store that does not answer."""
+
+    def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+        raise ConnectionError("no answer")
+
+
+@dataclass
+class Reading:
+    """Topics that come to fit a pattern, and pipelines that read them, each of which is closed once another one is opened.
+
+    fails    what is done instead of opening one the next time
+    queries  what happens as queries begin, one after the other
+    refused  how often the brokers do not accept who asks whether they are there
+    """
+
+    root: Path
+    names: tuple[str, ...] = ("a",)
+    opened: list[tuple[str, ...]] = field(default_factory=list)
+    read: list[int] = field(default_factory=list)
+    fails: Any = None
+    queries: list[Any] = field(default_factory=list)
+    refused: int = 0
+
+    def was_away(self) -> bool:
+        if self.refused:
+            self.refused -= 1
+            raise Complaints("somewhere").no_login("the token has expired")
+        return False
+
+    def begin(self, number: int) -> None:
+        self.read.append(number)
+        if self.queries:
+            self.queries.pop(0)()
+
+    def open(self) -> Pipeline:
+        self.opened.append(self.names)
+        if self.fails is not None:
+            fails, self.fails = self.fails, None
+            fails()
+        groups = {
+            "trigger": {"available_now": True},
+            "supervisor": {"failures": {"first_wait_seconds": 0.01}},
+        }
+        chosen = settings(self.root, source={"topics": list(self.names)}, **groups)
+        number = len(self.opened)
+        runner = SimpleNamespace(resume=lambda: self.begin(number))
+        channels = SimpleNamespace(
+            names=lambda: self.names, look=lambda: False, partitions=dict, was_away=self.was_away
+        )
+        run = SimpleNamespace(
+            root=PosixFiles(self.root),
+            checkpoint=SimpleNamespace(files=PosixFiles(self.root)),
+            parked=SimpleNamespace(waits=dict),
+            memory=SimpleNamespace(remade={}),
+        )
+        found = SimpleNamespace(
+            settings=chosen,
+            run=run,
+            channels=channels,
+            topics=SimpleNamespace(spark=None),
+            names=None,
+            comes_to_an_end=True,
+            records_waiting=lambda: None,
+            batch_runner=lambda *_: runner,
+            lost=lambda: ({}, []),
+            require_next=lambda: None,
+            next_range=dict,
+        )
+        return cast("Pipeline", found)
+
+    def goes_on(self) -> Supervisor:
+        """A run that finds another topic as it begins to read."""
+        supervisor = Supervisor(self.open, Silent(), threading.Event())
+        self.names = ("a", "b")
+        # It has read before.
+        supervisor._has_read = True
+        return supervisor
+
+
+def test_a_pipeline_that_was_closed_for_another_one_is_not_used_though_that_could_not_be_opened(
+    tmp_path: Path,
+) -> None:
+    """As where the topic that came is gone again by then: others have the lease, and its log has another start."""
+    reading = Reading(tmp_path)
+
+    def fails() -> None:
+        reading.names = ("a",)
+        raise OSError("a disk failed")
+
+    supervisor = reading.goes_on()
+    reading.fails = fails
+    assert supervisor.run().summary.failures == 1
+    assert reading.opened == [("a",), ("a", "b"), ("a",)]
+    assert reading.read == [3]
+
+
+def test_a_store_that_is_away_as_topics_come_amid_a_run_is_waited_for(tmp_path: Path) -> None:
+    reading = Reading(tmp_path)
+    supervisor = reading.goes_on()
+    reading.fails = lambda: require_put_if_absent(Away(tmp_path))
+    assert supervisor.run().summary.failures == 1
+    assert reading.opened == [("a",), ("a", "b"), ("a", "b")]
+
+
+def test_a_store_that_may_not_be_used_as_topics_come_ends_the_run(tmp_path: Path) -> None:
+    class Refused(PosixFiles):
+        def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+            raise PermissionError("403")
+
+    reading = Reading(tmp_path)
+    supervisor = reading.goes_on()
+    reading.fails = lambda: require_put_if_absent(Refused(tmp_path))
+    with pytest.raises(SetupError, match="may not be used"):
+        supervisor.run()
+
+
+def spark_fails() -> None:
+    raise RuntimeError("Spark failed: SslAuthenticationException")
+
+
+def test_credentials_that_brokers_refuse_spark_amid_a_run_are_tried_again_within_the_budget(
+    tmp_path: Path,
+) -> None:
+    """Who asks the brokers whether they are there is refused as well, and that is no end of the run."""
+    reading = Reading(tmp_path, queries=[spark_fails, spark_fails], refused=2)
+    supervisor = reading.goes_on()
+    assert supervisor.run().summary.failures == 2
+    assert reading.read == [2, 2, 2]
+
+
+def test_credentials_that_brokers_never_accepted_end_the_run_at_once(tmp_path: Path) -> None:
+    reading = Reading(tmp_path, queries=[spark_fails], refused=1)
+    supervisor = reading.goes_on()
+    supervisor._has_read = False
+    with pytest.raises(CredentialsRefused, match="has expired"):
+        supervisor.run()

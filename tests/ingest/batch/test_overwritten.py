@@ -175,6 +175,26 @@ def test_of_an_entry_that_was_replaced_no_checkpoint_stays_that_a_process_made_w
     assert (rows(tmp_path, GOLF), others(tmp_path, GOLF)) == (3, 1)
 
 
+def test_of_the_last_batch_of_a_run_that_a_checkpoint_alone_tells_of_the_entry_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other writer stood still until the run was over: by the checkpoint ours is in, by the entries theirs is."""
+    query, place = batches(tmp_path, 1), files_at(tmp_path / "lake" / GOLF)
+    with monkeypatch.context() as patch:
+        patch.setattr(Committed, "interval", 1)
+        query.batch(1, one(1))
+        query.native.settle()
+    replace_newest_with_a_row(tmp_path, GOLF)
+    assert last_checkpoint(place).version == 2
+    assert (rows(tmp_path, GOLF), others(tmp_path, GOLF)) == (2, 1)
+    Query(tmp_path).resume(one(1))
+    # That of the other writer, and two of ours.
+    assert (rows(tmp_path, GOLF), others(tmp_path, GOLF)) == (3, 1)
+    again = Query(tmp_path)
+    again.resume()
+    assert again.done == []
+
+
 def assert_goes_on(root: Path, query: Query, table: str) -> None:
     query.batch(2, one(2))
     assert (rows(root, GOLF), rows(root, BATCHES_TABLE)) == (3, 3)

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from distributary.errors import BrokerUnavailable, ConfigError, SetupError
+from distributary.errors import BrokerUnavailable, ConfigError, CredentialsRefused, SetupError
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.client import Complaints, Moment, Topic
 from distributary.ingest.kafka.cluster import KafkaCluster, lag
@@ -245,6 +245,24 @@ def test_topics_that_fit_are_others_once_somebody_looks_again(monkeypatch: pytes
     assert not cluster.look(), "there is nothing to be read in their place"
 
 
+def test_whoever_is_refused_as_he_looks_for_topics_goes_on_with_those_that_he_has() -> None:
+    """As while a token is renewed: a run looks each few seconds, and before it tries again after any error."""
+
+    class Refusing(Settling):
+        refuses = False
+
+        def names(self) -> Sequence[str]:
+            if Refusing.refuses:
+                raise Complaints("somewhere").no_login("the token has expired")
+            return super().names()
+
+    cluster = KafkaCluster(Refusing, ["/^b/"], Complaints("somewhere"))
+    assert cluster.names() == ("b.1", "b.2")
+    Refusing.refuses = True
+    assert not cluster.look()
+    assert cluster.names() == ("b.1", "b.2")
+
+
 def test_that_no_topic_fits_is_told() -> None:
     cluster = KafkaCluster(Settling, ["/^z/"], Complaints("somewhere"))
     with pytest.raises(SetupError, match=r"no topic on somewhere fits /\^z/.*correct source\.topics"):
@@ -257,6 +275,31 @@ def test_the_topics_that_there_are(connecting: Connect, stack: LocalStack, topic
     with connecting(source(stack.bootstrap_servers, [f"/^{prefix}/", "/consumer_offsets/"])) as kafka:
         assert kafka.names() == (topic,)
         assert kafka.partitions().keys() == {topic}
+
+
+def test_a_client_whose_credentials_are_refused_is_made_anew_as_their_files_may_have_been_replaced() -> None:
+    accepted, made, closed = [1], list[int](), list[int]()
+
+    class Certified(Settling):
+        def __init__(self) -> None:
+            self.number = len(made) + 1
+            made.append(self.number)
+
+        def cluster_id(self) -> str:
+            if self.number not in accepted:
+                raise Complaints("somewhere").no_login("the certificate has expired")
+            return "cluster"
+
+        def close(self) -> None:
+            closed.append(self.number)
+
+    cluster = KafkaCluster(Certified, ["a"], Complaints("somewhere"))
+    assert cluster.cluster_id() == "cluster"
+    accepted[:] = [2]
+    with pytest.raises(CredentialsRefused, match="has expired"):
+        cluster.cluster_id()
+    assert cluster.cluster_id() == "cluster"
+    assert (made, closed) == ([1, 2], [1])
 
 
 def test_a_client_that_cannot_be_closed_hides_no_error() -> None:

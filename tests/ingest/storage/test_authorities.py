@@ -15,7 +15,9 @@ from cryptography.hazmat.primitives import serialization
 from tests.certificates import self_signed
 
 from distributary.errors import ConfigError
-from distributary.ingest.storage.authorities import beside_the_systems
+from distributary.ingest.storage.authorities import authorities_of, beside_the_systems, bring, keep_beside
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.object_store import ObjectFiles
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
@@ -108,3 +110,55 @@ def is_passed_by(folder: Path) -> bool:
 def test_authorities_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"storage\.http\.ca_file: .* cannot be read"):
         beside_the_systems(str(tmp_path / "none.pem"))
+
+
+def test_authorities_are_those_in_the_file_now_and_the_last_whole_ones_while_it_is_replaced(
+    own: Path,
+) -> None:
+    before, path = authorities_of(str(own)), Path(beside_the_systems(str(own)))
+    bring(str(own), b"those of another machine")
+    own.write_bytes(before[:-20])
+    assert authorities_of(str(own)) == before
+    own.unlink()
+    assert authorities_of(str(own)) == before
+    _, another = self_signed("another")
+    own.write_bytes(now := another.public_bytes(serialization.Encoding.PEM))
+    assert authorities_of(str(own)) == now
+    # delta-rs is given the same path as before.
+    keep_beside(str(own))
+    assert path.read_bytes().endswith(now)
+
+
+def test_on_another_machine_those_count_that_came_last(tmp_path: Path) -> None:
+    absent = str(tmp_path / "absent.pem")
+    bring(absent, b"first")
+    bring(absent, b"second")
+    assert authorities_of(absent) == b"second"
+
+
+def test_a_client_is_made_anew_once_the_key_that_it_had_read_was_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected: list[str] = []
+    key = tmp_path / "key.json"
+
+    def noted(place: Place, given: StorageOptions) -> str:
+        if not key.is_file():
+            raise ConfigError("there is no key")
+        connected.append(key.read_text())
+        return connected[-1]
+
+    monkeypatch.setattr(ObjectFiles, "connected", staticmethod(noted))
+    key.write_text("one")
+    given = StorageOptions.model_validate({"gcs": {"service_account_file": str(key)}})
+    files = [open_files(Place.parse("gs://replaced-key/lake"), given).below(name) for name in ("a", "b")]
+    key.unlink()
+    assert {client_of(one) for one in files} == {"one"}
+    key.write_text("another")
+    assert {client_of(one) for one in files} == {"another"}
+    assert connected == ["one", "another"]
+
+
+def client_of(files: Files) -> object:
+    assert isinstance(files, ObjectFiles)
+    return files._client

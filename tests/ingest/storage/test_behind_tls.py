@@ -34,6 +34,17 @@ table = DeltaTable(url, storage_options=options)
 assert table.optimize.compact()["numFilesRemoved"] == 2
 assert table.version() == 2
 """
+# The second time its certificate is another authority's.
+TWICE = """
+files, rows = open_files(place, options), pa.table({"level": [1, 2]})
+for time in range(2):
+    files.put(f"{time}", b"content")
+    assert [info.name for info in files.list()] == [f"{one}" for one in range(time + 1)]
+    write_deltalake(f"{files.url}/table", rows, storage_options=dict(files.options), mode="append")
+    assert DeltaTable(f"{files.url}/table", storage_options=dict(files.options)).version() == time
+    print("done", flush=True)
+    sys.stdin.readline()
+"""
 BEGIN = """
 import json, sys
 import pyarrow as pa
@@ -51,13 +62,19 @@ def ca_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def relay(s3_store: Store, tmp_path: Path, ca_file: Path) -> Iterator[Relay]:
+def relay(s3_store: Store, ca_file: Path) -> Iterator[Relay]:
     """What ends TLS before the store, with a certificate of an authority that only `ca_file` knows."""
+    with relayed(s3_store.port, shown_by(ca_file)) as relay:
+        yield relay
+
+
+def shown_by(ca_file: Path) -> ssl.SSLContext:
+    """A certificate of a new authority, which alone is in `ca_file` from here on."""
     authority_key, authority = self_signed("own authority")
     address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
     key, certificate = signed_by(authority_key, authority, "store", address)
     ca_file.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
-    shown = tmp_path / "store.pem"
+    shown = ca_file.with_name("store.pem")
     shown.write_bytes(
         key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -66,22 +83,22 @@ def relay(s3_store: Store, tmp_path: Path, ca_file: Path) -> Iterator[Relay]:
     )
     behind = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     behind.load_cert_chain(shown)
-    with relayed(s3_store.port, behind) as relay:
-        yield relay
+    return behind
 
 
-def used(program: str, store: Store, relay: Relay, **http: str) -> subprocess.CompletedProcess[str]:
-    """What comes of a program that is given a place in the store by its address with TLS."""
+def begun(program: str, store: Store, relay: Relay, **http: str) -> subprocess.Popen[str]:
+    """A program that is given a place in the store by its address with TLS."""
     login = {"access_key_id": "anybody", "secret_access_key": "anything"}
     s3 = {"endpoint": f"https://127.0.0.1:{relay.port}", "region": "us-east-1", "login": login}
     options = json.dumps({"s3": s3, "http": {**http, "retry_seconds": 0}})
     trusting = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
-    return subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-c", BEGIN + program, f"{store.url}/{uuid.uuid4().hex}", options],
         env=trusting,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
     )
 
 
@@ -89,10 +106,24 @@ def used(program: str, store: Store, relay: Relay, **http: str) -> subprocess.Co
 def test_it_is_reached_by_whoever_is_given_its_authority_and_by_nobody_else(
     s3_store: Store, relay: Relay, ca_file: Path, program: str
 ) -> None:
-    done = used(program, s3_store, relay, ca_file=str(ca_file))
-    assert done.returncode == 0, done.stderr
+    with begun(program, s3_store, relay, ca_file=str(ca_file)) as trusting:
+        _, said = trusting.communicate()
+    assert trusting.returncode == 0, said
     assert relay.heads
     relay.heads.clear()
-    refused = used(program, s3_store, relay)
+    with begun(program, s3_store, relay) as refused:
+        refused.communicate()
     assert refused.returncode != 0
     assert not relay.heads, "it told something to whom it does not know"
+
+
+def test_whoever_uses_it_goes_on_once_its_authority_was_replaced_in_the_file(
+    s3_store: Store, relay: Relay, ca_file: Path
+) -> None:
+    with begun(TWICE, s3_store, relay, ca_file=str(ca_file)) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "done\n"
+        # One of before would let a client in again without being looked at.
+        relay.behind = shown_by(ca_file)
+        said, error = program.communicate("\n\n")
+    assert (program.returncode, said) == (0, "done\n"), error

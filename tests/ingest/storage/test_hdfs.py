@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
@@ -19,7 +21,7 @@ from distributary.errors import SetupError
 from distributary.ingest.interruptible import aside
 from distributary.ingest.storage import hdfs as hdfs_files
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.hdfs import ClientInTime, HdfsFiles, Unanswered
+from distributary.ingest.storage.hdfs import ClientInTime, HdfsFiles, Unanswered, name_nodes
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
@@ -91,6 +93,61 @@ def test_calls_that_are_never_answered_do_not_keep_others_from_being_asked(
     awake.set()
 
 
+@pytest.fixture
+def conf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Hadoop's folder of files that say where all is."""
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    return tmp_path
+
+
+def test_of_several_name_nodes_another_one_is_begun_with_where_nobody_answers(conf: Path) -> None:
+    """As where the one in charge hangs, and another was put in charge: the client would wait for the former for ever."""
+    (conf / "hdfs-site.xml").write_text(
+        "<configuration><property><name>dfs.ha.namenodes.lake</name><value>nn1, nn2</value></property></configuration>"
+    )
+    awake = threading.Event()
+
+    @dataclass
+    class Named:
+        name: str
+
+        def get_file_info(self, _: str) -> str:
+            if self.name in hanging:
+                awake.wait()
+            return self.name
+
+    def connect(order: Mapping[str, str]) -> Named:
+        connected.append(order["dfs.ha.namenodes.lake"])
+        return Named(connected[-1].partition(",")[0])
+
+    nodes, connected = name_nodes(Place.parse("hdfs://lake/tables"), {}), list[str]()
+    client, hanging = ClientInTime(connect, 0.05, nodes), {"nn1"}
+    with pytest.raises(OSError, match="timed out"):
+        client.get_file_info("a")
+    assert client.get_file_info("a") == "nn2"
+    # It is told to delta-rs, too.
+    assert client.order == {"dfs.ha.namenodes.lake": "nn2,nn1"}
+    hanging = {"nn2"}
+    awake.set()
+    awake.clear()
+    with pytest.raises(OSError, match="timed out"):
+        client.get_file_info("a")
+    assert client.get_file_info("a") == "nn1"
+    # However long both of them hang, there is one client for each.
+    assert connected == ["nn1,nn2", "nn2,nn1"]
+    awake.set()
+
+
+def test_where_there_is_one_name_node_nothing_is_said_of_others(conf: Path) -> None:
+    lake = Place.parse("hdfs://lake/tables")
+    assert name_nodes(lake, {}) == [{}]
+    (conf / "hdfs-site.xml").write_text("<configuration>")
+    assert name_nodes(lake, {"dfs.ha.namenodes.lake": "nn1"}) == [{}]
+    assert name_nodes(lake, {"dfs.ha.namenodes.lake": "nn1,nn2,nn3"})[2] == {
+        "dfs.ha.namenodes.lake": "nn3,nn1,nn2"
+    }
+
+
 @dataclass
 class Node:
     """A name node, as its client answers, that stands still amid the next rename, or does it and has its answer lost."""
@@ -155,7 +212,7 @@ class Content:
 
 def files_of(node: Node, seconds: float) -> HdfsFiles:
     files = HdfsFiles(Place.parse("hdfs://127.0.0.1:1/lake"), StorageOptions())
-    files._client = cast("Any", ClientInTime(node, seconds))
+    files._newest = cast("Any", ClientInTime(lambda _: node, seconds, [{}]))
     return files
 
 
@@ -259,6 +316,33 @@ def test_the_top_of_it_is_a_place_for_tables(in_hdfs: Store) -> None:
     assert [*top.names()] == ["file"]
     assert top.read("file") == b"one"
     assert [*top.below("events").names("_delta_log")] == [f"{0:020d}.json"]
+
+
+@pytest.mark.heavy
+def test_a_name_node_that_hangs_while_another_one_is_in_charge_is_passed_by(
+    in_hdfs: Store, conf: Path
+) -> None:
+    at = urlsplit(in_hdfs.url).netloc
+    with socket.create_server(("127.0.0.1", 0), backlog=20) as silent:
+        told = {
+            "dfs.nameservices": "lake",
+            "dfs.ha.namenodes.lake": "nn1,nn2",
+            "dfs.namenode.rpc-address.lake.nn1": f"127.0.0.1:{silent.getsockname()[1]}",
+            "dfs.namenode.rpc-address.lake.nn2": at,
+        }
+        lines = (
+            f"<property><name>{name}</name><value>{value}</value></property>" for name, value in told.items()
+        )
+        (conf / "hdfs-site.xml").write_text(f"<configuration>{''.join(lines)}</configuration>")
+        options = StorageOptions(hdfs=ClientOptions({"dfs.client.socket-timeout": "1000"}))
+        files = open_files(Place.parse("hdfs://lake/passed-by"), options)
+        with pytest.raises(ConnectionError, match="no answer came within 1 seconds"):
+            files.put("file", b"one")
+        files.put("file", b"one")
+        assert files.read("file") == b"one"
+        url = f"{files.url}/table"
+        write_deltalake(url, pa.table({"level": [1]}), storage_options=dict(files.options))
+        assert opened(files.below("table")).version() == 0
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -69,6 +71,15 @@ def test_one_that_can_be_is_passed_and_left_as_it_was(tmp_path: Path) -> None:
     files = PosixFiles(tmp_path)
     require_put_if_absent(files)
     assert [*files.list("_probe")] == []
+
+
+def test_what_those_left_who_were_killed_amid_the_question_goes_a_day_later(tmp_path: Path) -> None:
+    files = PosixFiles(tmp_path)
+    for name in ("old", "young"):
+        files.put(f"_probe/{name}", b"")
+    os.utime(tmp_path / "_probe" / "old", (time.time() - 90_000,) * 2)
+    require_put_if_absent(files)
+    assert [*files.names("_probe")] == ["young"]
 
 
 def test_nothing_stays_in_one_that_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import threading
 from dataclasses import replace
 from errno import EIO
@@ -21,7 +23,7 @@ from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.tables import commit
-from distributary.ingest.tables.change import create
+from distributary.ingest.tables.change import create, evolve
 from distributary.ingest.tables.commit import commit_tables, make_lasting
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.transaction import TableCommit, Transaction
@@ -97,6 +99,40 @@ def test_an_error_of_the_callback_ends_the_work_and_a_repeat_finishes_it(tmp_pat
     assert set(done) == {f"t{i}" for i in range(30)}
     assert False in done.values()
     assert all(DeltaTable(commit.place.url).to_pyarrow_table().num_rows == 1 for commit in commits)
+
+
+def grown(root: Path, name: str) -> TableCommit:
+    """A batch that brings a column to a table which has the batch before it, once it was decided."""
+    first = one(root, name)
+    commit_tables(None, [first], 1)
+    wider = SCHEMA.append(pa.field("b", pa.string()))
+    evolve(first.place, wider)
+    file = root / name / file_name("0" * 32, 4)
+    pq.write_table(pa.table({"a": [2], "b": ["x"]}, wider), file)
+    data = DataFile(name, file.name, 1, file.stat().st_size, '{"numRecords":1}')
+    told = Transaction("app/events", 4, {"k": "v"})
+    return replace(first, files=(data,), schema=wider, transaction=told)
+
+
+def test_columns_whose_entry_another_writers_took_the_place_of_once_a_batch_was_decided_are_given_again(
+    tmp_path: Path,
+) -> None:
+    """As Spark's own store does it in a folder where it stood still: nothing but a decision of somebody's would help else."""
+    batch = grown(tmp_path, "t")
+    theirs = {"commitInfo": {"operation": "OPTIMIZE", "timestamp": 1}}
+    batch.place.put(entry_path(2), json.dumps(theirs).encode())
+    assert commit_tables(None, [batch], 1) == {"t": True}
+    found = DeltaTable(batch.place.url).to_pyarrow_table().sort_by("a").to_pylist()
+    assert found == [{"a": 1, "b": None}, {"a": 2, "b": "x"}]
+
+
+def test_another_table_in_the_place_of_one_is_given_no_columns(tmp_path: Path) -> None:
+    batch = grown(tmp_path, "t")
+    shutil.rmtree(tmp_path / "t" / LOG)
+    create(tmp_path / "t", SCHEMA, {})
+    with pytest.raises(CommitImpossible, match="b"):
+        commit_tables(None, [batch], 1)
+    assert DeltaTable(batch.place.url).version() == 0
 
 
 class Synced:

@@ -42,7 +42,6 @@ from distributary.producer_sim.verify.lake import Lake
 NOW = datetime(2025, 6, 30, 12, tzinfo=timezone.utc)
 NOW_MS = int(NOW.timestamp() * 1000)
 GENERATION = "a" * 32
-
 MINE = Whose("games", frozenset({"games"}), frozenset({GENERATION}))
 TOPIC = "games"
 

@@ -115,6 +115,33 @@ def test_a_registry_that_was_trusted_and_is_not_any_more_is_waited_for(
     assert registry.by_ref(8).id == 8
 
 
+def test_a_registry_of_another_authority_is_trusted_once_that_took_the_place_of_the_one_before_in_its_file(
+    serve_tls: ServeTls, connect: Connect, files: Files, tmp_path: Path
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.key)
+    server = serve_tls(context)
+    for number in (7, 8, 9):
+        server.on(f"/schemas/ids/{number}", server.json({"schema": '"int"'}))
+    ca_file = tmp_path / "ca.pem"
+    ca_file.write_bytes(Path(files.certificate).read_bytes())
+    registry = connect(server.url, ca_file=str(ca_file))
+    assert registry.by_ref(7).id == 7
+    key, certificate = self_signed("127.0.0.1", x509.IPAddress(ip_address("127.0.0.1")))
+    form = (serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    own = certificate.public_bytes(serialization.Encoding.PEM)
+    (tmp_path / "other.pem").write_bytes(own + key.private_bytes(serialization.Encoding.PEM, *form))
+    context.load_cert_chain(tmp_path / "other.pem")
+    # As it is for a moment while somebody writes it.
+    ca_file.write_bytes(b"")
+    _hang_up(registry)
+    with pytest.raises(RegistryUnavailable):
+        registry.by_ref(8)
+    ca_file.write_bytes(own)
+    assert registry.by_ref(8).id == 8
+    assert registry.by_ref(9).id == 9
+
+
 @pytest.mark.parametrize("locked", [False, True])
 def test_a_registry_that_asks_for_a_certificate_gets_it(
     serve: Callable[[bool], AnswerServer], connect: Connect, files: Files, locked: bool
