@@ -134,6 +134,15 @@ def test_a_truth_is_not_overwritten(offline: Path, tmp_path: Path) -> None:
     assert truth.read_text() == "{}"
 
 
+def test_a_truth_that_cannot_be_kept_is_refused_before_anything_is_sent(
+    offline: Path, tmp_path: Path
+) -> None:
+    traffic = tmp_path / "traffic.yaml"
+    traffic.write_text("pipeline: games.yaml", encoding="utf-8")
+    said = run("simulate", traffic, "--truth", offline / "truth.json", code=2).stderr
+    assert f"the truth cannot be written to {offline / 'truth.json'} (" in said
+
+
 def test_a_client_secret_is_never_repeated(offline: Path, tmp_path: Path) -> None:
     file = simulation(offline, target={"kafka": {"sasl.password": "hush"}})
     said = run("simulate", file, "--truth", tmp_path / "t", code=2).stderr
