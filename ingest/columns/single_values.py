@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
@@ -33,3 +35,10 @@ def value_at(rows: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
     for name in path[1:]:
         values = pc.struct_field(values, name)
     return values
+
+
+def comparable(values: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """Values that are alike, and come one before another, as those of a column do: times as numbers of their unit, since Python lacks most of their years."""
+    if kinds.is_timestamp(values.type):
+        return list(values.cast(pa.int64()).to_pylist())
+    return list((values.cast(pa.int32()) if kinds.is_date32(values.type) else values).to_pylist())

@@ -13,7 +13,7 @@ import pyarrow as pa
 from distributary.codecs.types.fields import parts
 from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.file_anew import Mask
-from distributary.ingest.routing.as_said import Path, fields_of, holds, met_as_it_was
+from distributary.ingest.routing.as_said import Path, as_plain, fields_of, holds, met_as_it_was
 from distributary.ingest.routing.conditions import ReadCondition
 
 
@@ -59,8 +59,11 @@ class Rows:
         for row in np.flatnonzero(there & ~found & ~already).tolist():
             said = list(_rescued(texts[row].as_py(), fields))
             if said:
-                told = holds(condition, _whole(rows.slice(row, 1).to_pylist()[0], said))
-                found[row], self.unread = told is True, self.unread + (told is None)
+                (row_of,) = as_plain(rows.slice(row, 1), fields)
+                told = None if row_of is None else holds(condition, _whole(row_of, said))
+                found[row] = told is True
+                # Of one that is unknown by how it was that is counted.
+                self.unread += told is None and not unknown[row]
         return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from distributary.ingest.columns.single_values import value_at, value_path
+from distributary.ingest.columns.single_values import comparable, value_at, value_path
 from distributary.ingest.erasure.file_anew import Mask
 from distributary.ingest.erasure.rewriting import Rows
 from distributary.ingest.settings.upserts import Upsert
@@ -57,7 +57,7 @@ class Remembered:
         first = list[pa.Array]()
         for batch in gone.to_batches():
             first.append(value_at(batch, self.keys[0]))
-            ends = zip(*(batch.column(name).to_pylist() for name in self.bounds), strict=True)
+            ends = zip(*(comparable(batch.column(name)) for name in self.bounds), strict=True)
             for key, span in zip(_keys(batch, self.keys), ends, strict=True):
                 spans.setdefault(key, []).append(span)
         known = pa.concat_arrays(first).unique() if first else pa.nulls(0)
@@ -76,7 +76,7 @@ class _Within:
         likely = pc.is_in(value_at(rows, self.remembered.keys[0]), value_set=self.first)
         places = np.flatnonzero(likely.to_numpy(zero_copy_only=False))
         some = rows.take(pa.array(places))
-        moments = value_at(some, self.remembered.moment).to_pylist()
+        moments = comparable(value_at(some, self.remembered.moment))
         for place, key, moment in zip(places, _keys(some, self.remembered.keys), moments, strict=True):
             spans = self.spans.get(key, ())
             found[place] = any(
@@ -86,4 +86,4 @@ class _Within:
 
 
 def _keys(rows: pa.RecordBatch, paths: Sequence[Path]) -> list[tuple[Any, ...]]:
-    return list(zip(*(value_at(rows, path).to_pylist() for path in paths), strict=True))
+    return list(zip(*(comparable(value_at(rows, path)) for path in paths), strict=True))

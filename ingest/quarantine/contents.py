@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
-from datetime import datetime, timezone
-from typing import Any
+from datetime import datetime, timedelta, timezone
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,6 +26,24 @@ _SHOWN = ("header_schema_id", "detail")
 
 _BYTES = ("kafka_key", "value")
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+Moment: TypeAlias = datetime | int
+
+
+def moment(micros: int | None) -> Moment | None:
+    """A time, given in microseconds since 1970 in UTC; the same number where Python has no such year, as when a producer counts in another unit."""
+    if micros is None:
+        return None
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        return micros
+
+
+def _micros(at: Moment) -> int:
+    return at if isinstance(at, int) else (at - _EPOCH) // timedelta(microseconds=1)
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -34,7 +52,7 @@ class Group:
     schema    its id or GUID; None where they name none that could be read
     open      how many were not brought back
     resolved  how many were, or need not be any more
-    first     the earliest time in Kafka of any of them; None where none has one
+    first     the earliest time in Kafka of any of them, as `moment` gives it; None where none has one
     last      the latest
     """
 
@@ -43,8 +61,8 @@ class Group:
     topic: str
     open: int
     resolved: int
-    first: datetime | None
-    last: datetime | None
+    first: Moment | None
+    last: Moment | None
 
     def and_(self, other: Group) -> Group:
         """Both together."""
@@ -55,8 +73,8 @@ class Group:
             self.topic,
             self.open + other.open,
             self.resolved + other.resolved,
-            min(times, default=None),
-            max(times, default=None),
+            min(times, key=_micros, default=None),
+            max(times, key=_micros, default=None),
         )
 
 
@@ -105,7 +123,7 @@ def _groups(rows: pa.Table) -> Iterator[Group]:
         "reason": rows["reason"],
         "schema": named_schema(rows),
         "kafka_topic": rows["kafka_topic"],
-        "kafka_ts": rows["kafka_ts"],
+        "kafka_ts": rows["kafka_ts"].cast(pa.int64()),
         "resolved": rows["resolved"].cast(pa.int64()),
     }
     wanted = [("kafka_ts", "min"), ("kafka_ts", "max"), ("resolved", "sum"), ("resolved", "count")]
@@ -117,8 +135,8 @@ def _groups(rows: pa.Table) -> Iterator[Group]:
             one["kafka_topic"],
             one["resolved_count"] - resolved,
             resolved,
-            one["kafka_ts_min"],
-            one["kafka_ts_max"],
+            moment(one["kafka_ts_min"]),
+            moment(one["kafka_ts_max"]),
         )
 
 
@@ -169,15 +187,16 @@ def records(settings: Settings, chosen: Chosen, most: int = 1, *, payload: bool 
     shown = first.sort_by(order)
     became = _became(root, shown)
     names = identities(shown).to_pylist()
-    found = [
-        _record(row, became.get(name), payload) for row, name in zip(shown.to_pylist(), names, strict=True)
-    ]
+    place = shown.schema.get_field_index("kafka_ts")
+    rows = shown.set_column(place, "kafka_ts", shown["kafka_ts"].cast(pa.int64())).to_pylist()
+    found = [_record(row, became.get(name), payload) for row, name in zip(rows, names, strict=True)]
     return Found(tuple(found), total)
 
 
 def _record(row: dict[str, Any], became: dict[str, Any] | None, payload: bool) -> Record:
     lengths = {f"{name}_bytes": None if row[name] is None else len(row[name]) for name in _BYTES}
     told = {name: value for name, value in row.items() if name not in (*_BYTES, "resolved")}
+    told["kafka_ts"] = moment(told["kafka_ts"])
     return Record({**told, **lengths}, became, {name: row[name] for name in _BYTES} if payload else None)
 
 
@@ -197,5 +216,5 @@ def _plain(value: Any) -> Any:
     return _text(value) if isinstance(value, datetime) else value
 
 
-def _text(at: datetime | None) -> str | None:
-    return None if at is None else at.astimezone(timezone.utc).isoformat()
+def _text(at: Moment | None) -> str | int | None:
+    return at.astimezone(timezone.utc).isoformat() if isinstance(at, datetime) else at

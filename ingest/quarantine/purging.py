@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -32,6 +33,9 @@ from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
 from distributary.ingest.tables.log import has_log
 from distributary.values import without_logins
+
+MOST_DAYS = 36_500
+"""A hundred years: beyond some thousand there is no such time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +85,11 @@ def purge(settings: Settings, wish: Wish) -> Purged:
     """Delete records from quarantine; runs may go on meanwhile.
 
     Upkeep deletes what had them once it is old enough, and where they were from is kept under `.distributary/erasures`, without anything that
-    they said. Raises ConfigError where all that is open would go, and PipelineError where nothing can be read or written.
+    they said. Raises ConfigError where all that is open would go and for days that are none, and PipelineError where nothing can be read or written.
     """
+    days = wish.older_than_days
+    if days is not None and not (math.isfinite(days) and 0 <= days <= MOST_DAYS):
+        raise ConfigError("write how old records have to be, at the least, in days, such as 30")
     if wish.open_too and wish.chosen.is_all and wish.older_than_days is None:
         raise ConfigError(
             "that would delete all records in quarantine, those that wait for a replay too: say which, such as by --reason, --topic or --older-than"

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from distributary.ingest.columns.single_values import comparable
 from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.kafka.records import RAW, RAW_SCHEMA
@@ -213,7 +214,7 @@ _WANTED = {
 
 
 def _places(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    return zip(*(rows[name].to_pylist() for name in (*_PLACE, "kafka_ts")), strict=True)
+    return zip(*(comparable(rows[name]) for name in (*_PLACE, "kafka_ts")), strict=True)
 
 
 def _met(seen: dict[Coordinates, Any], topic: str, partition: int, offset: int, at: Any) -> bool | None:
@@ -262,7 +263,7 @@ def _already(tables: Tables, rows: pa.Table) -> list[str | None]:
     for folder in tables.folders:
         for part in rows_of(tables.root.below(folder), columns, _may_have(offsets, names.kafka_offset)):
             near = part.filter(pc.is_in(part[names.kafka_offset], pa.array(offsets)))
-            for place in zip(*(near[name].to_pylist() for name in told), strict=True):
+            for place in zip(*(comparable(near[name]) for name in told), strict=True):
                 for number in numbers.get(place, ()):
                     found[number] = folder
     return found

@@ -55,6 +55,18 @@ def named(body: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
     return found
 
 
+def as_plain(rows: pa.RecordBatch, paths: Sequence[Path]) -> list[dict[str, Any] | None]:
+    """Of rows what they say in the columns that these paths begin with; None of one with a time in a year that Python lacks."""
+    names = {fold(path[0]) for path in paths}
+    asked = rows.select([name for name in rows.schema.names if fold(name) in names])
+    try:
+        return list(asked.to_pylist())
+    except OverflowError:
+        return (
+            [None] if len(asked) == 1 else [as_plain(asked.slice(n, 1), paths)[0] for n in range(len(asked))]
+        )
+
+
 def met_as_it_was(condition: ReadCondition, rows: pa.RecordBatch) -> tuple[Mask, Mask]:
     """For which rows a condition is true of the row as it was, and of which of these nobody can tell; what that does not say the row itself does."""
     met, unknown = np.zeros(rows.num_rows, np.bool_), np.zeros(rows.num_rows, np.bool_)
@@ -83,17 +95,17 @@ def _laid_over(rows: pa.RecordBatch, was: pa.StructArray) -> pa.RecordBatch:
 
 def _met_in_texts(condition: ReadCondition, rows: pa.RecordBatch, was: pa.StringArray) -> tuple[Mask, Mask]:
     fields = fields_of(condition.tree)
-    names = {fold(path[0]) for path in fields}
-    others = rows.select([name for name in rows.schema.names if fold(name) in names]).to_pylist()
+    others = as_plain(rows, fields)
     bodies = [
-        _there(named({**_without(row, said), **said}, fields))
+        None if row is None else _there(named({**_without(row, said), **said}, fields))
         for row, said in zip(others, map(_object, was.to_pylist()), strict=True)
     ]
-    met = _all_hold(condition, bodies)
+    known = [body for body in bodies if body is not None]
+    met = _all_hold(condition, known) if len(known) == len(bodies) else None
     if met is not None:
         return met, np.zeros(len(bodies), np.bool_)
     # Some of them are of other types: each by itself, then.
-    each = [holds(condition, body) for body in bodies]
+    each = [None if body is None else holds(condition, body) for body in bodies]
     return np.array([one is True for one in each]), np.array([one is None for one in each])
 
 

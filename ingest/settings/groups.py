@@ -314,13 +314,13 @@ class Trigger(Group):
 class Limits(Group):
     """Bounds on what a batch and a worker take at once."""
 
-    batch_rows: Annotated[int, Field(ge=1)] = 500_000
+    batch_rows: Annotated[int, Field(ge=1, le=2**63 - 1)] = 500_000
     """At most how many Kafka offsets one batch covers."""
     batch_files: Annotated[int, Field(ge=1)] = 2_000
     """From how many files on a batch's rows are brought together by table before they are written. As many come as there are tables times tasks, of which a batch has as many as run at once; brought together, about one a table, at the price of sending the rows from task to task. Tables that are new in a batch are not counted, so a first batch with many of them may have more; a table's partitions are, as many as the batches before had. Brought together there is still a file for each of them."""
     worker_bytes: Bytes = 128 * 2**20
     """About how much a Python worker may hold in rows not yet written, as bytes or as `192 MiB`."""
-    arrow_rows: Annotated[int, Field(ge=1)] = 20_000
+    arrow_rows: Annotated[int, Field(ge=1, le=2**31 - 1)] = 20_000
     """How many rows a worker is given at once."""
     commit_threads: Annotated[int, Field(ge=1, le=256)] | None = None
     """How many tables are committed side by side; by default 8 in a folder, and 64 in a store, where most of the time is waiting."""

@@ -193,12 +193,12 @@ class Service(ABC):
         if state is None:
             raise SetupError(
                 f"the {self.name} of {self.folder} runs (process {running.pid}) but its state file is gone:"
-                " run `distributary stack down` first"
+                f" run `distributary stack down --folder {self.folder.parent}` first"
             )
         if self._wanted_port and self._wanted_port != state.ports["main"]:
             raise SetupError(
                 f"the {self.name} of {self.folder} runs on port {state.ports['main']}, not {self._wanted_port}:"
-                " run `distributary stack down` first to change it"
+                f" run `distributary stack down --folder {self.folder.parent}` first to change it"
             )
         self._write_state(_State(state.ports, running))
 

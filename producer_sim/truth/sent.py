@@ -187,7 +187,7 @@ def load(path: Path) -> Truth:
         found = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigError(f"there is no truth file at {path}; `distributary simulate` writes one") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"the truth file {path} cannot be read: {error}") from error
     if not isinstance(found, dict) or found.get("format") not in READABLE:
         raise ConfigError(
@@ -195,7 +195,7 @@ def load(path: Path) -> Truth:
         )
     try:
         return _from_json(found)
-    except (KeyError, TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ConfigError(f"the truth file {path} was altered or cut: {error!r}") from error
 
 

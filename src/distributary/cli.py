@@ -36,7 +36,7 @@ from distributary.commands.tables import maintain as commands_maintain
 from distributary.commands.tables import rebuild as commands_rebuild
 from distributary.commands.tables import resolve as commands_resolve
 from distributary.commands.tables import versions as commands_versions
-from distributary.errors import DistributaryError
+from distributary.errors import DistributaryError, unforeseen
 from distributary.views.terminal import console, printable
 
 # PySpark logs an error of a query with its stack traces, in one line of JSON, before it raises the same error.
@@ -121,8 +121,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         logging.getLogger().addFilter(_is_not_of_py4j)
     try:
         app(given, prog_name="distributary")
-    # A store's, or a disk's, which each command may meet anywhere.
-    except (DistributaryError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 whatever it is, who typed the command gets a sentence
         if "--debug" in given:
             traceback.print_exc()
         lines = _said(error).splitlines()
@@ -134,6 +133,12 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 def _said(error: Exception) -> str:
     if isinstance(error, DistributaryError):
         return str(error)
+    if not isinstance(error, OSError):
+        # Its own words may quote a value of a record.
+        return (
+            f"{unforeseen(error)}: a defect of distributary. `distributary --debug ...` shows the stack trace"
+        )
+    # A store's, or a disk's, which each command may meet anywhere.
     from distributary.values import without_logins
 
     return without_logins(f"{type(error).__name__}: {error}")

@@ -82,6 +82,18 @@ def test_an_error_of_a_store_or_a_disk_is_a_sentence_too(
     assert capsys.readouterr() == ("", said)
 
 
+def test_an_error_that_nobody_has_foreseen_is_a_sentence_that_quotes_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raising(monkeypatch, RuntimeError("ann@example.org is no number"))
+    assert exit_code("jars") == 1
+    said = capsys.readouterr().err
+    assert said.startswith("error: it failed by RuntimeError in ")
+    assert "distributary --debug" in said
+    assert "Traceback" not in said
+    assert "ann@" not in said
+
+
 def test_debug_adds_the_stack_trace(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

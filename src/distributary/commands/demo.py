@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from distributary.commands.interrupts import ended_by_term
 from distributary.errors import CheckFailed, ConfigError
 from distributary.views.terminal import printable, watching
 
@@ -38,7 +43,6 @@ def demo(
     """Simulate games whose schema evolves in the middle of the stream, ingest them, and prove the result."""
     from distributary.producer_sim.demo.scenario import Demo
 
-    _empty(folder)
     settings = Demo(
         folder=folder.absolute(),
         games=games,
@@ -48,7 +52,9 @@ def demo(
         batch_rows=batch_rows,
         s3=s3,
     )
-    outcome = _demonstrate(settings, silent=as_json)
+    with _alone(folder), ended_by_term():
+        _empty(folder)
+        outcome = _demonstrate(settings, silent=as_json)
     if as_json:
         typer.echo(json.dumps(_as_dict(outcome), indent=2))
         raise typer.Exit(0 if outcome.verdict.holds else CheckFailed.exit_code)
@@ -60,13 +66,36 @@ def demo(
 _OURS = frozenset({"lake", "checkpoints", "stack", "games.yaml", "truth.json"})
 
 
-def _empty(folder: Path) -> None:
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Raises ConfigError where the folder is none, or another demonstration is at work in it."""
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is no folder; name another --folder")
     folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        # Where a file system has no locks, as over some networks, nobody can tell.
+        with suppress(OSError):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ConfigError(
+                    f"another demonstration is at work in {folder}; wait until it ends, or name another --folder"
+                ) from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _empty(folder: Path) -> None:
+    from distributary.producer_sim.stack.local import LocalStack
+
     left = list(folder.iterdir())
     if not {entry.name for entry in left} <= _OURS:
         raise ConfigError(f"{folder} holds files that no demonstration left there; name another --folder")
+    if (folder / "stack").is_dir():
+        # One that was killed has left its broker and registry behind.
+        LocalStack(folder / "stack").down()
     for entry in left:
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)

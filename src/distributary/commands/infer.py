@@ -8,6 +8,7 @@ import typer
 
 from distributary.commands.arguments import File, Given
 from distributary.commands.run import session
+from distributary.errors import ConfigError
 from distributary.views import infer as views
 
 
@@ -36,6 +37,8 @@ def infer(
     from distributary.ingest.infer import kept, look
     from distributary.ingest.settings.model import load
 
+    if refresh and grow:
+        raise ConfigError("--refresh and --grow exclude each other; give one of them")
     settings = load(file, given=given or ())
     found = look(settings, "grow" if grow else refresh, sample, session)
     # Before anything is written: who reads it knows what the next run decodes otherwise, whatever becomes of writing.

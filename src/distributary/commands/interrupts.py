@@ -55,6 +55,20 @@ def interrupts() -> Iterator[Interrupts]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def ended_by_term() -> Iterator[None]:
+    """SIGTERM inside the `with` block ends the command as Ctrl-C does, so that what it has started ends with it."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def left_to_us(session: SparkSession) -> None:
     """Make the session's JVM deaf to SIGTERM, which systemd and others send to all processes of a service at once.
 

@@ -12,6 +12,7 @@ import typer
 
 from distributary.commands.interrupts import interrupts
 from distributary.errors import ConfigError
+from distributary.files import make_folder, temporary_name
 from distributary.ingest.progress import Bars
 from distributary.views.terminal import bars
 
@@ -73,6 +74,7 @@ def _part_of(simulation: Simulation, versions: str) -> Simulation:
 
 
 def _check_truth(truth: Path, append: bool, simulation: Simulation) -> None:
+    """Raises ConfigError where the truth could not be kept once all is sent."""
     from distributary.producer_sim.sending.simulate import check_order
     from distributary.producer_sim.truth.sent import load
 
@@ -82,6 +84,15 @@ def _check_truth(truth: Path, append: bool, simulation: Simulation) -> None:
         )
     if truth.exists():
         check_order(load(truth), simulation)
+    trial = truth.with_name(temporary_name())
+    try:
+        make_folder(truth.parent)
+        trial.touch(exist_ok=False)
+        trial.unlink()
+    except OSError as error:
+        raise ConfigError(
+            f"the truth cannot be written to {truth} ({error.strerror}); name another file"
+        ) from None
 
 
 def _mover(make_bar: Bars, topic: str, total: int) -> Callable[[SentSoFar], None]:

@@ -72,6 +72,11 @@ def _mover(make_bar: Bars) -> Callable[[SurveyedSoFar], None]:
 
 
 def _sentence(verdict: Verdict) -> str:
+    if not verdict.batches and not verdict.tables and verdict.sent is None:
+        return (
+            "holds: nothing is there, no batch and no table. If this pipeline has run, see that `name`, `sink.root` and `checkpoint` "
+            "are those of its runs"
+        )
     against = "" if verdict.sent is None else f" of {verdict.sent:,} records sent"
     rows, tables = _count(verdict.rows_in_tables, "row"), _count(len(verdict.tables), "table")
     batches = (

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from distributary.views.terminal import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
-    from distributary.ingest.quarantine.contents import Contents, Found, Group, Record
+    from distributary.ingest.quarantine.contents import Contents, Found, Group, Moment, Record
     from distributary.ingest.quarantine.purging import Purged
     from distributary.ingest.replay.bring_back import BroughtBack
 
@@ -35,8 +34,8 @@ def _resolved(number: int) -> str:
     return f", {number:,} resolved" if number else ""
 
 
-def _at(at: datetime) -> str:
-    return f"{at:%Y-%m-%d %H:%M:%S}"
+def _at(at: Moment) -> str:
+    return f"{at} microseconds since 1970" if isinstance(at, int) else f"{at:%Y-%m-%d %H:%M:%S}"
 
 
 def shown(found: Found) -> Iterator[str]:
@@ -53,14 +52,18 @@ def _record(one: Record) -> Iterator[str]:
     yield one_line(f"{told['kafka_topic']}/{told['kafka_partition']} offset {told['kafka_offset']}")
     for name, value in told.items():
         if value is not None and name not in ("kafka_topic", "kafka_partition", "kafka_offset"):
-            yield one_line(
-                f"  {name}: {base64.b64encode(value).decode() if isinstance(value, bytes) else value}"
-            )
+            yield one_line(f"  {name}: {_value(name, value)}")
     if one.resolved is not None:
         where = "" if one.resolved["table"] is None else f" {one.resolved['table']}"
         yield one_line(f"  resolved: {one.resolved['outcome']}{where}, by replay {one.resolved['replay']}")
     for name, data in (one.payload or {}).items():
         yield f"  {name}: {'null' if data is None else base64.b64encode(data).decode()}"
+
+
+def _value(name: str, value: Any) -> str:
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return _at(value) if name == "kafka_ts" and isinstance(value, int) else str(value)
 
 
 def replayed(done: BroughtBack) -> Iterator[str]:

@@ -134,6 +134,25 @@ def test_a_truth_is_not_overwritten(offline: Path, tmp_path: Path) -> None:
     assert truth.read_text() == "{}"
 
 
+def test_where_nothing_is_there_it_is_said_and_where_to_look(offline: Path, tmp_path: Path) -> None:
+    said = run("verify", offline, "--offline").stdout
+    assert "no batch and no table" in said
+    assert "`name`, `sink.root` and `checkpoint`" in said
+    # Without Spark: it would be started for nothing.
+    assert "(`derive`)" in run("derive", offline).stdout
+    assert answer("derive", offline) == []
+    assert "--output" in run("graph", offline, "--output", tmp_path, code=2).stderr
+
+
+def test_a_truth_that_cannot_be_kept_is_refused_before_anything_is_sent(
+    offline: Path, tmp_path: Path
+) -> None:
+    traffic = tmp_path / "traffic.yaml"
+    traffic.write_text("pipeline: games.yaml", encoding="utf-8")
+    said = run("simulate", traffic, "--truth", offline / "truth.json", code=2).stderr
+    assert f"the truth cannot be written to {offline / 'truth.json'} (" in said
+
+
 def test_a_client_secret_is_never_repeated(offline: Path, tmp_path: Path) -> None:
     file = simulation(offline, target={"kafka": {"sasl.password": "hush"}})
     said = run("simulate", file, "--truth", tmp_path / "t", code=2).stderr

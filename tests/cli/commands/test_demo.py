@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from distributary.commands.demo import _as_dict, _empty, _print, _tables
+from distributary.commands.demo import _alone, _as_dict, _empty, _print, _tables
 from distributary.errors import ConfigError
 from distributary.ingest.progress import Summary
 from distributary.ingest.supervisor import Restart
@@ -26,7 +28,8 @@ OUTCOME = Demonstration(
 
 def test_only_what_a_demonstration_left_is_removed(tmp_path: Path) -> None:
     folder = tmp_path / "out"
-    _empty(folder)
+    with _alone(folder):
+        _empty(folder)
     (folder / "lake").mkdir()
     (folder / "games.yaml").touch()
     _empty(folder)
@@ -39,8 +42,25 @@ def test_only_what_a_demonstration_left_is_removed(tmp_path: Path) -> None:
 
 def test_a_file_in_the_folders_place_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
-    with pytest.raises(ConfigError, match="is no folder"):
-        _empty(tmp_path / "out")
+    with pytest.raises(ConfigError, match="is no folder"), _alone(tmp_path / "out"):
+        raise AssertionError
+
+
+def test_a_folder_in_which_another_demonstration_is_at_work_is_left_alone(tmp_path: Path) -> None:
+    with _alone(tmp_path), pytest.raises(ConfigError, match="is at work in"), _alone(tmp_path):
+        raise AssertionError
+    with _alone(tmp_path):
+        _empty(tmp_path)
+
+
+def test_what_a_killed_demonstration_left_running_ends_before_its_folder_goes(tmp_path: Path) -> None:
+    broker = tmp_path / "stack" / "broker"
+    broker.mkdir(parents=True)
+    mark = f"-Ddistributary.service={broker}"
+    with subprocess.Popen([sys.executable, "-c", "input()", mark], stdin=subprocess.PIPE) as left:
+        _empty(tmp_path)
+        left.wait(30)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_present_folder_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

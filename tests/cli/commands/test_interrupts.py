@@ -6,7 +6,7 @@ import signal
 import pytest
 import typer
 
-from distributary.commands.interrupts import interrupts
+from distributary.commands.interrupts import ended_by_term, interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -34,6 +34,17 @@ def test_without_a_signal_the_command_goes_on() -> None:
     with interrupts() as interrupted:
         assert not interrupted.stop.is_set()
     interrupted.end()
+
+
+def test_a_command_that_is_told_to_end_ends_what_it_has_started() -> None:
+    ended = list[str]()
+    with pytest.raises(SystemExit) as end, ended_by_term():
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            ended.append("all")
+    assert (end.value.code, ended) == (143, ["all"])
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 def test_handlers_are_put_back() -> None:

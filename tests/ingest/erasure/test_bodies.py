@@ -49,6 +49,22 @@ def test_what_had_no_place_is_looked_into(said: Any, expected: tuple[bool, int])
     assert met(said, {"id": 1, "name": "x"}) == expected
 
 
+FAR = pa.array([1_764_000_000_000_000_000], pa.timestamp("us", "UTC"))
+
+
+def test_a_time_in_a_year_that_python_lacks_keeps_nobody_from_looking() -> None:
+    text = pa.array([json.dumps({"who.id": WIDE})])
+    rows = pa.RecordBatch.from_pydict(
+        {"born": FAR, "who": pa.array([None], WHO), "_rescued_data": text, "__before": pa.array(["{}"])}
+    )
+    which = Rows(SEVEN, "_rescued_data")
+    assert (which.met(rows).tolist(), which.unread) == ([True], 0)
+    # Where the condition names it nobody can tell.
+    both = ReadCondition(Call("and", (SEVEN.tree, Call("=", (Field(("born",)), Field(("born",)))))))
+    which = Rows(both, "_rescued_data")
+    assert (which.met(rows).tolist(), which.unread) == ([False], 1)
+
+
 def test_a_row_says_the_rest() -> None:
     both = ReadCondition(Call("and", (SEVEN.tree, Call("=", (Field(("who", "name")), Literal("ann"))))))
     assert met({"who.id": WIDE}, {"id": None, "name": "ann"}, both) == (True, 0)

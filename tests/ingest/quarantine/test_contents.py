@@ -22,6 +22,7 @@ from distributary.ingest.quarantine.resolved import RESOLVED_SCHEMA
 from distributary.ingest.settings.model import Settings, load
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.ledger import BATCHES_SCHEMA, QUARANTINE_SCHEMA
+from distributary.views.quarantine import listed, shown
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
 
@@ -174,6 +175,32 @@ def test_a_checkpoint_that_never_had_a_table_is_told_by_the_ledger_whatever_the_
     assert (contents(renamed).open, contents(filled).open) == (6, 1)
     assert purge(renamed, Wish(Chosen(place=(0, 20)), open_too=True)).rows == 1
     assert (contents(renamed).open, contents(filled).open) == (5, 1)
+
+
+# As of a producer that sends microseconds where Kafka counts milliseconds, and of one whose clock was never set.
+BEYOND = (1_764_000_000_000_000_000, -99_999_999_999_999_999)
+
+
+def test_a_time_in_a_year_that_python_lacks_is_a_number_and_in_order(
+    filled: Settings, tmp_path: Path
+) -> None:
+    quarantined(tmp_path, *(row(7 + n, "malformed", kafka_ts=at) for n, at in enumerate(BEYOND)))
+    found = contents(filled)
+    (group,) = [one for one in found.groups if one.reason == "malformed" and one.schema == "7"]
+    assert (group.open, group.first, group.last) == (2, BEYOND[1], BEYOND[0])
+    assert any(f", {BEYOND[1]} microseconds since 1970 to {BEYOND[0]} " in line for line in listed(found))
+    assert [one["last"] for one in found.as_dict()["groups"]].count(BEYOND[0]) == 1
+    shown_one = records(filled, Chosen(place=(0, 7)))
+    assert shown_one.records[0].as_dict()["kafka_ts"] == BEYOND[0]
+    assert f"kafka_ts: {BEYOND[0]} microseconds since 1970" in [*shown(shown_one)]
+    later = Chosen(since=datetime(9999, 12, 31, tzinfo=timezone.utc))
+    assert [one.told["kafka_offset"] for one in records(filled, later, most=9).records] == [7]
+
+
+@pytest.mark.parametrize("days", [float("nan"), float("inf"), -1.0, 800_000.0])
+def test_days_that_are_none_are_refused(days: float, filled: Settings) -> None:
+    with pytest.raises(ConfigError, match="in days, such as 30"):
+        purge(filled, Wish(older_than_days=days, dry_run=True))
 
 
 def test_without_a_quarantine_there_is_nothing(settings: Settings) -> None:

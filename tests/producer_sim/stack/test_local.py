@@ -149,7 +149,9 @@ def test_up_again_changes_nothing(own: LocalStack) -> None:
 
 def test_another_port_while_it_runs_is_refused(own: LocalStack) -> None:
     own.up()
-    with pytest.raises(SetupError, match=r"runs on port \d+, not 1024: run `distributary stack down`"):
+    with pytest.raises(
+        SetupError, match=r"runs on port \d+, not 1024: run `distributary stack down --folder \S+`"
+    ):
         LocalStack(own.folder, broker_port=1024).up()
     assert own.status().running
 

@@ -84,7 +84,18 @@ def test_two_topics_do_not_mix(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", '{"format": 3}', '{"format": 1}', '{"format": 1, "topic": "t", "sent": [1]}']
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "[" * 100_000,
+        '{"format": [3]}',
+        '{"format": 3}',
+        '{"format": 1}',
+        '{"format": 1, "topic": "t", "sent": [1]}',
+        '{"format": 3, "topic": "t", "sent": [], "corrupt": [], "tombstones": [], "offsets": {}, "runs": []}',
+    ],
 )
 def test_a_file_that_is_no_truth_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "truth.json"

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from distributary.commands.arguments import File, Given
+from distributary.errors import ConfigError
 from distributary.files import replace
 
 
@@ -60,5 +61,10 @@ def graph(
         text = (svg if as_ is Format.SVG else mermaid)(with_most(found, most))
     if output is None:
         typer.echo(text)
-    else:
+        return
+    try:
         replace(output, f"{text}\n".encode())
+    except OSError as error:
+        raise ConfigError(
+            f"--output {output} cannot be written ({error.strerror}); name another file"
+        ) from None

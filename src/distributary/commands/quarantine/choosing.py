@@ -38,6 +38,12 @@ Since = Annotated[
 Until = Annotated[
     str | None, typer.Option("--until", metavar="TIME", help="Records whose time in Kafka is before.")
 ]
+# As Kafka counts them.
+MOST_PARTITION, MOST_OFFSET = 2**31 - 1, 2**63 - 1
+
+Partition = Annotated[
+    int | None, typer.Option("--partition", min=0, max=MOST_PARTITION, help="Records of this partition.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print it as JSON.")]
 
 
@@ -75,7 +81,8 @@ def _offsets(text: str | None) -> tuple[int | None, int | None]:
         found = (int(first) if first else None, int(end) if end else None)
     except ValueError:
         found = (None, None)
-    if not colon or found == (None, None):
+    known = [one for one in found if one is not None]
+    if not (colon and known and all(0 <= one <= MOST_OFFSET for one in known)):
         raise ConfigError(
             f"--offsets {text}: those are no offsets; write the first one, and the first behind, such as 100:200, 100: or :200"
         )
@@ -89,8 +96,8 @@ def _time(option: str, text: str | None) -> datetime | None:
     try:
         # Before Python 3.11 a Z is none of ISO's.
         at = datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
+        return (at.replace(tzinfo=timezone.utc) if at.tzinfo is None else at).astimezone(timezone.utc)
+    except (ValueError, OverflowError):  # in UTC it may be in a year that Python lacks
         raise ConfigError(
             f"{option} {text}: that is no time; write one such as 2026-01-31 or 2026-01-31T08:00"
         ) from None
-    return at.replace(tzinfo=timezone.utc) if at.tzinfo is None else at

@@ -9,8 +9,10 @@ import typer
 
 from distributary.commands.arguments import File, Given
 from distributary.commands.quarantine.choosing import (
+    MOST_OFFSET,
     AsJson,
     Entity,
+    Partition,
     Reason,
     SchemaId,
     Since,
@@ -51,8 +53,8 @@ def show(
     topic: Topic = None,
     since: Since = None,
     until: Until = None,
-    partition: Annotated[int | None, typer.Option(help="The record's partition.")] = None,
-    offset: Annotated[int | None, typer.Option(help="The record's offset.")] = None,
+    partition: Partition = None,
+    offset: Annotated[int | None, typer.Option(min=0, max=MOST_OFFSET, help="The record's offset.")] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="Show so many, the first ones.")] = 1,
     payload: Annotated[
         bool, typer.Option("--payload", help="Show key and value, too, in base64: they may be private.")

@@ -32,6 +32,13 @@ def derive(
     from distributary.ingest.settings.model import load
 
     settings = load(file, given=given or ())
+    if not settings.derive and not table:
+        tell(
+            [],
+            [f"{settings.name}: its settings have no tables that are made of others (`derive`)"],
+            as_json=as_json,
+        )
+        return
     with told_of(settings, "derive") as heard, session(settings) as spark:
         done = refreshed(settings, spark, table or (), whole=whole)
         heard.derived(done)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from distributary.commands.arguments import File, Given
-from distributary.commands.quarantine.choosing import AsJson, Entity, Topic, chosen_by, within
+from distributary.commands.quarantine.choosing import AsJson, Entity, Partition, Topic, chosen_by, within
 from distributary.commands.run import session
 from distributary.errors import ConfigError, PipelineError
 from distributary.views.answers import tell
@@ -37,7 +37,7 @@ def replay(
     until: Annotated[
         str | None, typer.Option("--to", metavar="TIME", help="Records whose time in Kafka is before.")
     ] = None,
-    partition: Annotated[int | None, typer.Option(help="Records of this partition.")] = None,
+    partition: Partition = None,
     offsets: Annotated[
         str | None,
         typer.Option(
