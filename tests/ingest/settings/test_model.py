@@ -160,7 +160,7 @@ decode: restart
         (
             "./lake",
             "./lake\nlimits: {batch_rows: 9223372036854775808}",
-            "batch_rows: write a number of at most 9223372036854775807",
+            "number of at most 9223372036854775807",
         ),
         ("game_name", "game_name\n  fold_case: maybe", "route.fold_case: write true or false"),
         ("8081/", "8081/?x=1", "registry.url: it is no http or https address"),
