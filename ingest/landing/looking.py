@@ -58,7 +58,6 @@ class Looking:
     register  where they are registered
     now       the time, in seconds since the epoch
     stop      ends a look, of which as much is registered then as was looked at
-    dice      choose which files are archived where there are more than are held
     """
 
     folder: Files
@@ -66,7 +65,6 @@ class Looking:
     register: Register
     now: Callable[[], float] = time.time
     stop: threading.Event = field(default_factory=threading.Event)
-    dice: random.Random = field(default_factory=random.Random)
     # Those that are known and old enough to be archived, each with its number, as the newest look found them, and how many there were.
     old: list[tuple[int, Info]] = field(default_factory=list, init=False)
     _met_old: int = field(default=0, init=False)
@@ -115,6 +113,11 @@ class Looking:
         return self.register.append(
             [replace(one, number=first + place, instead_of=one.number) for place, one in enumerate(files)]
         )
+
+    @cached_property
+    def dice(self) -> random.Random:
+        """By which files are chosen to be archived where there are more than are held."""
+        return random.Random()  # noqa: S311 - it hides nothing
 
     @cached_property
     def refused(self) -> Refused:

@@ -22,7 +22,6 @@ from distributary.ingest.derivation.given import OWNER, Derived
 from distributary.ingest.derived import inputs, refresh, writing
 from distributary.ingest.derived.instances import Entities, instances
 from distributary.ingest.derived.refresh import Refreshed, _Round
-from distributary.ingest.derived.told import told_by
 from distributary.ingest.spark.session import ANSI, ZONE, in_use
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
@@ -210,21 +209,6 @@ def test_a_version_names_no_file_that_somebody_deleted_while_it_was_made(
         assert "1 of its new files were deleted while it was made" in bench.derive(rule).why
     assert bench.rows() == [{"k": 1, "n": 1}]
     bench.assert_kept_current(rule)
-
-
-def test_of_which_columns_others_are_made_its_newest_version_says(bench: Bench) -> None:
-    rule = aggregate("lower(k) AS kind", n="count(*)", last="max(at)")
-    files = open_files(Place.parse(str(bench.root))).below("gold")
-    for how in ("made", "added"):
-        bench.put({"k": "A", "at": 1})
-        assert bench.derive(rule).how == how
-        _, told = told_by(files)
-        assert told is not None
-        of = {
-            name: [(one.table, one.column, one.how) for one in found] for name, found in told.columns.items()
-        }
-        assert of["kind"] == [("t", "k", "TRANSFORMATION")]
-        assert of["last"] == [("t", "at", "AGGREGATION")]
 
 
 def test_an_input_out_of_a_backup_is_no_earlier_state_of_the_one_before(bench: Bench, tmp_path: Path) -> None:
