@@ -123,7 +123,7 @@ def test_a_topic_that_was_made_anew_gets_all_rows_again_and_that_is_told(kit: Pi
     kit.run()
     players = len(table(kit))
     # A mark of before topics were told apart is believed, and followed by one that tells.
-    (mark,) = kit.folder.rglob("sent/gold_players/*.json")
+    mark = max(kit.folder.rglob("sent/gold_players/*.json"))
     told = json.loads(mark.read_text())
     assert told.pop("topic")
     mark.write_text(json.dumps(told))
