@@ -132,7 +132,7 @@ class Snapshot:
         """Those that were added since, where nothing of its rows went and no action is one of these."""
         if since.id != self.input.id:
             return None
-        if not since.entry or since.entry != _entry_of(self.place, since.version):
+        if not is_still(self.place, since):
             # A backup was restored, so that versions of the same numbers are others; or the log was cleaned up.
             return None
         try:
@@ -174,6 +174,11 @@ def snapshot(place: Files, version: int, wanted: Wanted = EVERYTHING) -> Snapsho
     columns = wanted.of(state.layout)
     kinds = hashlib.sha256(spark_schema(columns).json().encode("utf-8", "surrogatepass")).hexdigest()
     return Snapshot(place, state, Input(identity, version, _entry_of(place, version), kinds), columns)
+
+
+def is_still(place: Files, since: Input) -> bool:
+    """Whether a version of a table is the one that something was made of, by its entry alone; not where that is gone."""
+    return bool(since.entry) and since.entry == _entry_of(place, since.version)
 
 
 def _entry_of(place: Files, version: int) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 
 from distributary.ingest.derived.told import Input
 from distributary.ingest.storage.contract import Files
@@ -26,6 +26,8 @@ class Mark:
     version  the version of which the sink has all rows
     entry    as an input has it
     topic    the topic's UUID, which tells it from one that was made anew; empty from a broker without any, and in marks of before
+    ends     where each partition of the topic ended behind what it was sent; nothing where nobody knows, and in marks of before
+    begun    of one that is put before anything is sent, with no `sink` yet: what tells the sink
     """
 
     sink: str
@@ -33,15 +35,21 @@ class Mark:
     version: int
     entry: str
     topic: str = ""
+    ends: Mapping[int, int] = field(default_factory=dict)
+    begun: str = ""
 
     @classmethod
-    def of(cls, sink: str, table: Input, topic: str = "") -> Mark:
+    def of(cls, sink: str, table: Input, topic: str = "", ends: Mapping[int, int] | None = None) -> Mark:
         """That a sink has a table as it is at a version."""
-        return cls(sink, table.id, table.version, table.entry, topic)
+        return cls(sink, table.id, table.version, table.entry, topic, ends or {})
 
     def has(self, sink: str, table: Input) -> bool:
         """Whether this sink has the table as it is at this version."""
         return (self.sink, self.id, self.version, self.entry) == (sink, table.id, table.version, table.entry)
+
+    def is_at(self, ends: Mapping[int, int]) -> bool:
+        """Whether nothing came to the topic since, and nothing went, by where its partitions end; so it is where nobody knows."""
+        return not self.ends or not ends or dict(self.ends) == dict(ends)
 
     def is_of(self, topic: str) -> bool:
         """Whether it may be of this very topic; of a UUID that nobody knows it may."""
@@ -64,8 +72,10 @@ class Marks:
         try:
             found = json.loads(self.files.read(f"{self._folder}/{newest}"))
             told = Mark(found["sink"], found["id"], found["version"], found["entry"])
-            return number, replace(told, topic=str(found.get("topic", "")))
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+            ends = {int(name): int(end) for name, end in found.get("ends", {}).items()}
+            topic, begun = str(found.get("topic", "")), str(found.get("begun", ""))
+            return number, replace(told, topic=topic, ends=ends, begun=begun)
+        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             # Somebody else's or a later version's: all is sent again.
             return number, None
 
@@ -82,7 +92,8 @@ class Marks:
         while not self.put(number + 1, mark):
             number, other = self.last()
             alike = other is not None and (other.sink, other.id) == (mark.sink, mark.id)
-            if other is None or not alike or other.version >= mark.version:
+            # Of the same version the later one's is that behind which a topic has more.
+            if other is None or not alike or _order(other) >= _order(mark):
                 return
 
     def _names(self) -> Iterator[str]:
@@ -95,3 +106,7 @@ class Marks:
 
     def _name(self, number: int) -> str:
         return f"{self._folder}/{number:020d}.json"
+
+
+def _order(mark: Mark) -> tuple[int, int]:
+    return mark.version, sum(mark.ends.values())

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -29,10 +31,11 @@ from distributary.ingest.derived import to_files, to_kafka
 from distributary.ingest.derived.inputs import Between, NamedFile, Snapshot, snapshot
 from distributary.ingest.derived.instances import Instance
 from distributary.ingest.derived.marks import Mark, Marks
-from distributary.ingest.derived.to_kafka import Topic, Uuids
+from distributary.ingest.derived.to_kafka import Seen, Topic, Uuids
 from distributary.ingest.derived.told import Input
 from distributary.ingest.merge import live_files
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.spark.error_classes import named
 from distributary.ingest.spark.session import OURS, that_decide
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
@@ -51,7 +54,6 @@ class Outside:
 
     marks  the checkpoint
     uuids  tells topics from those of before, within one round
-    told   whether data catalogues are told of which columns others are
     conf   what decides about values in a session, by Spark's own names: the same in whichever one tables are made current
     """
 
@@ -61,7 +63,6 @@ class Outside:
     registry: RegistryAccess | None = None
     marks: Files | None = None
     uuids: Uuids = field(default_factory=Uuids)
-    told: bool = False
     conf: Mapping[str, str] = field(default_factory=lambda: OURS)
 
     @property
@@ -78,7 +79,6 @@ class Outside:
             settings.source.kafka,
             settings.registry,
             open_files(settings.checkpoint, settings.storage),
-            told=settings.lineage is not None,
             conf=that_decide(settings.spark.conf),
         )
 
@@ -194,6 +194,24 @@ def _as_number(column: pa.Field) -> Column | None:
 
 
 @dataclass(frozen=True, slots=True)
+class _Strays:
+    """What a topic has that no mark tells of.
+
+    keys       of records there; None where there are none, or nobody can read them
+    every_row  whether all rows are sent
+    """
+
+    keys: DataFrame | None = None
+    every_row: bool = False
+    why: str = ""
+
+
+_NO_STRAYS = _Strays()
+
+_ANEW = "topic {} was made anew since, so that all rows are sent"
+
+
+@dataclass(frozen=True, slots=True)
 class _Sending:
     """One table's way to its topic."""
 
@@ -205,17 +223,17 @@ class _Sending:
 
     def bring_up(self, *, whole: bool) -> tuple[int | None, str]:
         """How many records were sent, None where the topic has the newest version already; and what else there is to say."""
-        marks, now, topic = self._marks(), _now(self.place), self._topic()
-        if not whole and self._has(marks.last()[1], now.input, self.outside.uuids.of(topic)):
+        marks, now, topic, uuids = self._marks(), _now(self.place), self._topic(), self.outside.uuids
+        if not whole and self._has(marks.last()[1], now.input, uuids.seen(topic)):
             return None, ""
-        self.outside.uuids.require_answering(topic)
+        uuids.require_answering(topic)
         try:
             return self._brought_up(marks, topic, whole=whole)
         except to_kafka.BrokersSilent:
-            self.outside.uuids.note_silent(topic)
+            uuids.note_silent(topic)
             raise
         except BrokerUnavailable:
-            self.outside.uuids.note_slow(topic)
+            uuids.note_slow(topic)
             raise
 
     def _brought_up(self, marks: Marks, topic: Topic, *, whole: bool) -> tuple[int | None, str]:
@@ -223,27 +241,59 @@ class _Sending:
         with to_kafka.sending(topic) as producer:
             # What is there now nobody else adds to.
             number, mark = marks.last()
-            now, uuid = _now(self.place), Uuids().of(topic)
-            if not whole and self._has(mark, now.input, uuid):
+            now, seen = _now(self.place), Uuids().seen(topic)
+            if not whole and self._has(mark, now.input, seen):
                 return None, ""
-            anew = mark is not None and mark.sink == self._digest() and not mark.is_of(uuid)
+            anew = mark is not None and self._is_own(mark) and not mark.is_of(seen.uuid)
             before = None if anew else self._before(mark, now)
-            records, dropped = _pairs(self._records(now, before, whole=whole)), list[int]()
+            if mark is None or anew or not self._is_own(mark):
+                number = self._begun(marks, number, mark, now.input, seen)
+                strays = _Strays(why=_ANEW.format(topic.name) if anew else "")
+            else:
+                strays = self._strays(topic, mark, seen.ends, known=before is not None and not whole)
+            records = self._records(now, before, whole=whole or strays.every_row, strays=strays.keys)
+            dropped, reached = list[int](), dict(seen.ends)
 
             def too_large() -> None:
                 if self.to.too_large == "fail":
                     raise PipelineError(self._too_large(topic, now.input.version))
                 dropped.append(1)
 
-            sent = to_kafka.send(producer, topic.name, records, too_large)
+            sent = to_kafka.send(producer, topic.name, _pairs(records), too_large, reached)
         failpoints.reach(failpoints.AFTER_SENDING, now.input.version)
-        marks.put_behind(number, Mark.of(self._digest(), now.input, self._known(mark, uuid)))
-        why = [f"topic {topic.name} was made anew since, so that all rows are sent"] if anew else []
+        ends = reached if seen.ends else None
+        marks.put_behind(number, Mark.of(self._digest(), now.input, self._known(mark, seen.uuid), ends))
+        why = [strays.why] if strays.why else []
         if dropped:
             why.append(
                 f"{len(dropped):,} rows are larger than topic {topic.name} takes, and a record without a value has the place of each"
             )
         return sent, "; ".join(why)
+
+    def _begun(self, marks: Marks, number: int, mark: Mark | None, table: Input, seen: Seen) -> int:
+        """Have it said where a topic ends that is sent all rows: by that what is sent before somebody dies is found. The number of the newest mark then."""
+        begun = Mark.of("", table, self._known(mark, seen.uuid), seen.ends)
+        marks.put_behind(number, replace(begun, begun=self._digest()))
+        return marks.last()[0]
+
+    def _strays(self, topic: Topic, mark: Mark, ends: Mapping[int, int], *, known: bool) -> _Strays:
+        """What the topic may have beside what its mark tells of; `known` is whether that can be told any more."""
+        if not ends or (mark.begun and not mark.ends) or (known and mark.is_at(ends)):
+            return _NO_STRAYS
+        has_less = any(end < mark.ends.get(one, 0) for one, end in ends.items())
+        since = mark.ends if (known or mark.begun) and not has_less else {}
+        # Of a partition that came since all.
+        begins = {one: since.get(one, 0) for one in ends} if since else {}
+        try:
+            keys = to_kafka.keys_in(self.spark, topic, begins, ends)
+            strayed = not keys.isEmpty()
+        except (PySparkException, Py4JError) as error:
+            why = f"what topic {topic.name} has cannot be read ({named(error) or type(error).__name__}), so that all rows are sent, and keys that went may stay there: let its user read it"
+            return _Strays(None, True, why)
+        if known and not strayed and not has_less:
+            return _NO_STRAYS
+        why = f"topic {topic.name} has other records than were noted, as after a crash or with a checkpoint that was put back, so that all rows are sent"
+        return _Strays(keys if strayed else None, True, why if known else "")
 
     def _too_large(self, topic: Topic, version: int) -> str:
         """What is said of a row that no topic takes: where it is, and nothing of what it holds."""
@@ -260,10 +310,16 @@ class _Sending:
         if uuid == to_kafka.GONE:
             # It is there, or nothing could have been sent: not every broker had heard of it.
             return ""
-        return uuid or (mark.topic if mark is not None and mark.sink == self._digest() else "")
+        return uuid or (mark.topic if mark is not None and self._is_own(mark) else "")
 
-    def _has(self, mark: Mark | None, table: Input, uuid: str) -> bool:
-        return mark is not None and mark.has(self._digest(), table) and mark.is_of(uuid)
+    def _has(self, mark: Mark | None, table: Input, seen: Seen) -> bool:
+        if mark is None or not mark.has(self._digest(), table):
+            return False
+        return mark.is_of(seen.uuid) and mark.is_at(seen.ends)
+
+    def _is_own(self, mark: Mark) -> bool:
+        """Whether a mark is of this sink."""
+        return self._digest() in (mark.sink, mark.begun)
 
     def _marks(self) -> Marks:
         if self.outside.marks is None:
@@ -312,13 +368,19 @@ class _Sending:
             return None
         return found if set(self._keys()) <= set(found.had.columns.names) else None
 
-    def _records(self, now: Snapshot, before: _Between | None, *, whole: bool) -> DataFrame:
+    def _records(
+        self, now: Snapshot, before: _Between | None, *, whole: bool, strays: DataFrame | None = None
+    ) -> DataFrame:
         keys = self._keys()
         if missing := [name for name in keys if name not in now.columns.names]:
             raise PipelineError(f"sink.kafka.keys: the table has no column called {', '.join(missing)}")
         changed = self._changed(now, before, whole=whole)
         value = changed["text"] if self.to.format == JSON_TEXT else self._encoded(changed)
-        return changed.select(changed["key"].cast("binary"), value.cast("binary").alias("value"))
+        records = changed.select(changed["key"].cast("binary"), value.cast("binary").alias("value"))
+        if strays is None:
+            return records
+        gone = strays.join(changed.select(changed["key"].cast("binary")), "key", "left_anti")
+        return records.unionByName(gone.withColumn("value", sql.lit(None).cast("binary")))
 
     def _changed(self, now: Snapshot, before: _Between | None, *, whole: bool) -> DataFrame:
         spark, keys = self.spark, self._keys()

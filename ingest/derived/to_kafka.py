@@ -1,12 +1,13 @@
 """What changed in a derived table, as records of a topic: one a key that has another row, one without a value for each that went.
 
 Records go in transactions of one transactional id a table. Who begins to send takes the id over, so that what somebody else
-had under way is never read behind what is newer. Between the last transaction and the mark a crash has the same changes
-sent once more: at least once.
+had under way is never read behind what is newer. A crash between the last transaction and the mark, or between two of them, leaves
+records that no mark tells of: whoever sends next sees by where the topic ends that they are there, and has all rows sent once more.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -16,14 +17,17 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
-from pyspark.sql import Column, DataFrame
+from confluent_kafka.admin._listoffsets import OffsetSpec
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from distributary.errors import BrokerUnavailable, ConfigError, PipelineError, RegistryUnavailable
 from distributary.ingest.kafka.confluent import MaskedLog, as_topic
+from distributary.ingest.kafka.source import READ_WITH
+from distributary.ingest.settings.refused_kafka_options import spark_options
 from distributary.ingest.settings.source.librdkafka import librdkafka_options
 from distributary.passed_on_options import without_secrets
 
@@ -48,6 +52,9 @@ _AROUND_BYTES = 128
 
 # Among those that do not answer it is beside clusters, whose names are longer.
 _REGISTRY = "registry"
+
+# Spark's word for where a partition begins.
+_EARLIEST = -2
 
 # What librdkafka itself says where nobody answers.
 _SILENT = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._RESOLVE)
@@ -81,6 +88,14 @@ class Topic:
     patience: float = field(default_factory=lambda: _PATIENCE_SECONDS)
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A topic as it is: its UUID, empty where nobody says it, and where its partitions end, nothing where nobody says that."""
+
+    uuid: str = ""
+    ends: Mapping[int, int] = field(default_factory=dict)
+
+
 class Uuids:
     """The UUIDs of topics, each of which tells a topic from one of its name that was made anew; one client a cluster asks for all of a round's."""
 
@@ -88,6 +103,7 @@ class Uuids:
         self._lock = threading.Lock()
         self._clients: dict[str, AdminClient | None] = {}
         self._silent, self._slow = set[str](), set[str]()
+        self._partitions: dict[tuple[str, str], Sequence[int]] = {}
 
     def of(self, topic: Topic, patience: float = _LOOK_SECONDS) -> str:
         """A topic's; empty from a broker that has none, and where nobody answers: then those that are asked for later are, too."""
@@ -101,7 +117,9 @@ class Uuids:
         try:
             wanted = TopicCollection([topic.name])
             asked = client.describe_topics(wanted, request_timeout=patience)[topic.name]
-            return as_topic(asked.result(patience + 1)).uuid
+            found = as_topic(asked.result(patience + 1))
+            self._partitions[cluster, topic.name] = found.partitions
+            return found.uuid
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return GONE
@@ -109,6 +127,23 @@ class Uuids:
             pass
         self._clients[cluster] = None
         return ""
+
+    def seen(self, topic: Topic) -> Seen:
+        """A topic as it is now."""
+        return Seen(self.of(topic), self._ends(topic))
+
+    def _ends(self, topic: Topic, patience: float = _LOOK_SECONDS) -> dict[int, int]:
+        """Where the partitions end of a topic whose UUID was asked for before."""
+        client = self._clients.get(_cluster(topic))
+        numbers = self._partitions.get((_cluster(topic), topic.name), ())
+        if client is None or not numbers:
+            return {}
+        wanted = {TopicPartition(topic.name, number): OffsetSpec.latest() for number in numbers}  # type: ignore[no-untyped-call]
+        try:
+            asked = client.list_offsets(wanted, request_timeout=patience)
+            return {place.partition: int(one.result(patience + 1).offset) for place, one in asked.items()}
+        except (KafkaException, NotInTime):
+            return {}
 
     def require_answering(self, topic: Topic) -> None:
         """Raises BrokerUnavailable where its brokers did not answer who had something to send to another topic of theirs: with many tables all waits together would hold a run up for long."""
@@ -139,6 +174,26 @@ class Uuids:
     def note_silent_registry(self) -> None:
         """Take note that it does not answer."""
         self._silent.add(_REGISTRY)
+
+
+def keys_in(
+    spark: SparkSession, topic: Topic, begins: Mapping[int, int], ends: Mapping[int, int]
+) -> DataFrame:
+    """The keys that have a value in a stretch of each of a topic's partitions, as readers of committed records see it."""
+    options = {
+        **READ_WITH,
+        **spark_options(topic.kafka),
+        "assign": json.dumps({topic.name: sorted(ends)}),
+        "startingOffsets": json.dumps({topic.name: {str(one): begins.get(one, _EARLIEST) for one in ends}}),
+        "endingOffsets": json.dumps({topic.name: {str(one): end for one, end in ends.items()}}),
+        # What compaction has taken is missed by nobody.
+        "failOnDataLoss": "false",
+        "kafka.isolation.level": "read_committed",
+        "groupIdPrefix": topic.sender,
+    }
+    records = spark.read.format("kafka").options(**options).load().where("key IS NOT NULL")
+    newest = records.groupBy("key", "partition").agg(sql.expr("max_by(value IS NOT NULL, offset) AS there"))
+    return newest.where("there").select("key").distinct()
 
 
 def _cluster(topic: Topic) -> str:
@@ -256,21 +311,30 @@ def send(
     topic: str,
     records: Iterator[tuple[bytes, bytes | None]],
     too_large: Callable[[], object] = lambda: None,
+    ends: dict[int, int] | None = None,
 ) -> int:
     """How many records were sent, every one of which the brokers have. Raises KafkaException.
 
     too_large  called for each that is larger than the topic takes; unless it raises, a record without a value takes its place
+    ends       is given where each partition ends behind what was sent
     """
     count, began = 0, 0.0
     open_now = False
+    known = {} if ends is None else ends
+
+    def delivered(error: KafkaError | None, record: Message) -> None:
+        if error is None:
+            # Behind it there is the mark that ends its transaction.
+            known[record.partition() or 0] = (record.offset() or 0) + 2
+
     try:
         for key, value in records:
             if not open_now:
                 producer.begin_transaction()
                 open_now, began = True, time.monotonic()
-            if not _is_produced(producer, topic, key, value):
+            if not _is_produced(producer, topic, key, value, delivered):
                 too_large()
-                _is_produced(producer, topic, key, None)
+                _is_produced(producer, topic, key, None, delivered)
             count += 1
             if count % _MOST_RECORDS == 0 or time.monotonic() - began > _MOST_SECONDS:
                 producer.commit_transaction(_PATIENCE_SECONDS)
@@ -285,11 +349,17 @@ def send(
     return count
 
 
-def _is_produced(producer: Producer, topic: str, key: bytes, value: bytes | None) -> bool:
+def _is_produced(
+    producer: Producer,
+    topic: str,
+    key: bytes,
+    value: bytes | None,
+    delivered: Callable[[KafkaError | None, Message], None],
+) -> bool:
     """Whether a record is on its way; it is not where its value is too large."""
     while True:
         try:
-            producer.produce(topic, value=value, key=key)
+            producer.produce(topic, value=value, key=key, on_delivery=delivered)
         except BufferError:
             producer.poll(0.1)
         except KafkaException as error:

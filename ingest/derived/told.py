@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from distributary.ingest.origins.plans import Origin
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.log import entry, newest_version
 
@@ -42,10 +43,16 @@ class Told:
 
     definition  what decided it, as a digest
     inputs      what it was made of, by the names of the tables
+    pipeline    whose it is; empty in those of before
+    columns     of which columns of its inputs each of its own is, as far as that is known; none in those of before
+    at          the version that says so; none of what is yet to be said
     """
 
     definition: str
     inputs: Mapping[str, Input] = field(default_factory=dict)
+    pipeline: str = ""
+    columns: Mapping[str, Sequence[Origin]] = field(default_factory=dict)
+    at: int | None = None
 
     def by(self, definition: str) -> Told | None:
         """The same where this decided it; None otherwise."""
@@ -53,7 +60,9 @@ class Told:
 
     def text(self) -> str:
         """As a commit has it."""
-        return json.dumps(asdict(self), sort_keys=True)
+        said = asdict(self)
+        del said["at"]
+        return json.dumps(said, sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +88,7 @@ def told_by(place: Files) -> tuple[int | None, Told | None]:
             break
         info: Mapping[str, Any] = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
         if TOLD in info:
-            return newest, _read(info[TOLD])
+            return newest, _read(info[TOLD], version)
         if info.get("operation") == _PUT_BACK:
             return newest, Told("")
         if any(_changes(one) for one in actions):
@@ -92,14 +101,18 @@ def _changes(action: Mapping[str, Any]) -> bool:
     return any(action.get(kind, {}).get("dataChange") for kind in ("add", "remove"))
 
 
-def _read(text: str) -> Told | None:
+def _read(text: str, version: int) -> Told | None:
     try:
         found = json.loads(text)
         inputs = {
             name: Input(one["id"], one["version"], one["entry"], one["columns"])
             for name, one in found["inputs"].items()
         }
-        return Told(found["definition"], inputs)
+        columns = {
+            name: tuple(Origin(one["table"], one["column"], one["how"]) for one in of)
+            for name, of in found.get("columns", {}).items()
+        }
+        return Told(found["definition"], inputs, str(found.get("pipeline", "")), columns, version)
     except (ValueError, KeyError, TypeError, AttributeError):
         # A later version's, or no text of ours.
         return None

@@ -123,6 +123,7 @@ def replace(frame: DataFrame, one: Replacing) -> Replaced | None:
     """The version that has a data frame's rows in the place of all before; None where somebody else changed the table meanwhile.
 
     It survives a loss of power when this returns. Files of an attempt that came to nothing are no table's, and go as others of that kind do.
+    Raises PipelineError for columns that do not fit those that stay, and for files that somebody deleted meanwhile.
     """
     schema = schema_text(frame.schema)
     if one.adds and schema != one.schema:
@@ -133,6 +134,11 @@ def replace(frame: DataFrame, one: Replacing) -> Replaced | None:
     failpoints.reach(failpoints.AMID_DERIVING, -1 if one.version is None else one.version)
     began, version = clocks(), 0 if one.version is None else one.version + 1
     actions = _actions(one, made, schema)
+    if gone := [file.name for file in made if one.place.info(file.name) is None]:
+        # Of what no version names yet upkeep knows nothing, however long it takes to make.
+        raise PipelineError(
+            f"table {one.place}: {len(gone)} of its new files were deleted while it was made, as by upkeep with a short --older-than; it stays as it was"
+        )
     if one.version is None:
         one.place.make_folder(LOG)
     if not put_entry(one.place, version, actions) or not is_read(one.place, version, began):

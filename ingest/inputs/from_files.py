@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -302,12 +302,12 @@ class LandingFolder(OneTopic):
                 # The look may have ended before it came to where they are now.
                 raise Stopped
             changed = [file for file in self._changed(changed) if file.number not in self._register.replaced]
-        infos = {file.number: self._folder.info(file.path) for file in changed}
-        gone = [file.path for file in changed if infos[file.number] is None]
+        infos = {file.number: self._info_of(file) for file in changed}
+        gone = [file for file in changed if infos[file.number] is None]
         if gone and not self.landing.skips_gone:
             raise FilesGone(
-                f"{len(gone)} files of {self._folder} went away before they were read: {shown(gone)}. Put them back; or write source.on_data_loss: "
-                "record, then a record in quarantine names each, and what comes next is read"
+                f"{len(gone)} files of {self._folder} went away before they were read: {shown([file.path for file in gone])}. {self._way_back(gone)}; or "
+                "write source.on_data_loss: record, then a record in quarantine names each, and what comes next is read"
             )
         # One that will not be taken, such as one that was emptied, is not waited for.
         waits = [
@@ -320,6 +320,18 @@ class LandingFolder(OneTopic):
         if not waits or (self._holds_up(waits, files, end) and self._looking.postpone(waits)):
             return end
         return waits[0].number
+
+    def _way_back(self, gone: Sequence[Landed]) -> str:
+        """What to do about files that went away: those that are read again may have been moved by this very pipeline."""
+        moved = -1
+        if self._archive is not None:
+            # What it says only helps.
+            with suppress(OSError, PipelineError):
+                moved = self._archive.up_to()
+        count = sum(file.number <= moved for file in gone)
+        if not count or self._archive is None:
+            return "Put them back"
+        return f"{count} of them were read before and are in {self._archive.files}: put them back from there, and the others too"
 
     def _unreadable(self, files: Sequence[Landed], doubtful: Sequence[Landed]) -> list[Landed]:
         """Those that are there as they were registered, and cannot be read."""
@@ -367,12 +379,16 @@ class LandingFolder(OneTopic):
         return [file for file, is_other in zip(files, changed, strict=True) if is_other]
 
     def _has_changed(self, file: Landed) -> bool:
+        return not is_as_registered(file, self._info_of(file))
+
+    def _info_of(self, file: Landed) -> Info | None:
+        """What a file is now; what it was when it was registered where that may not be asked."""
         try:
-            return not is_as_registered(file, self._folder.info(file.path))
+            return self._folder.info(file.path)
         except PermissionError as error:
             # Who may not read one is not told of it either, in most stores: it is tried with those that cannot be read.
             self._looking.refused.add(file.path, error)
-            return False
+            return Info(file.path, file.size, file.tag, file.modified)
 
     def _sample(self, end: int, count: int) -> Iterator[Landed]:
         """The newest files, as many as there are to be records, yet few bytes."""

@@ -45,7 +45,7 @@ class Archive:
 
     def require_unread(self, first: int, folder: Files) -> None:
         """Raises CheckpointMismatch where files from this number on were moved, and reading goes on there: what says so was put back from an older copy."""
-        if (moved := self._up_to()) >= first:
+        if (moved := self.up_to()) >= first:
             raise CheckpointMismatch(
                 f"files up to number {moved} were moved to {self.files}, and this pipeline has read none from number {first} on: it was put back from "
                 f"an older copy, and what was moved since would never be read again. Put the files of {self.files} back into {folder}: all of them where "
@@ -84,12 +84,12 @@ class Archive:
     def _say(self, number: int) -> None:
         """Have it said that files up to this number may be gone from where they landed."""
         if self._moved is None or number > self._moved:
-            moved = max(number, self._up_to())
+            moved = max(number, self.up_to())
             said = {"format": FORMAT, "register": self._register, "up_to": moved}
             self.files.put(self._path, json.dumps(said).encode())
             self._moved = moved
 
-    def _up_to(self) -> int:
+    def up_to(self) -> int:
         """The largest number that was moved; -1 where none was. Raises CheckpointMismatch, NewerFormat."""
         where = f"{self.files}/{self._path}"
         try:

@@ -6,6 +6,7 @@ A million files that are known cost a listing and two digests each; nothing of t
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -64,8 +65,9 @@ class Looking:
     register: Register
     now: Callable[[], float] = time.time
     stop: threading.Event = field(default_factory=threading.Event)
-    # Those that are known and old enough to be archived, each with its number, as the newest look found them.
+    # Those that are known and old enough to be archived, each with its number, as the newest look found them, and how many there were.
     old: list[tuple[int, Info]] = field(default_factory=list, init=False)
+    _met_old: int = field(default=0, init=False)
     _changed: Collection[int] = field(default=(), init=False)
 
     def look(self, read: int | None, changed: Collection[int] = ()) -> None:
@@ -77,7 +79,7 @@ class Looking:
         them has other content and that is to fail, OSError where the folder cannot be listed, or nothing at all was ever read of it.
         """
         self.register.refresh()
-        self.old, self._changed, self.refused.met = [], changed, []
+        self.old, self._met_old, self._changed, self.refused.met = [], 0, changed, []
         listed = self.folder.walk(passing=self.refused.pass_by)
         while part := list(islice(listed, _AT_ONCE)):
             # The next look finds them.
@@ -111,6 +113,11 @@ class Looking:
         return self.register.append(
             [replace(one, number=first + place, instead_of=one.number) for place, one in enumerate(files)]
         )
+
+    @cached_property
+    def dice(self) -> random.Random:
+        """By which files are chosen to be archived where there are more than are held."""
+        return random.Random()  # noqa: S311 - it hides nothing
 
     @cached_property
     def refused(self) -> Refused:
@@ -164,8 +171,16 @@ class Looking:
             return
         before = (self.now() - self.chosen.archive_after) * 1000
         for one, number, state in zip(infos, numbers, states, strict=True):
-            if len(self.old) < _AT_ONCE and number >= 0 and one.modified <= before:
-                self.old += [(number, one)] if state == state_of(one.size, one.tag) else []
+            if number >= 0 and one.modified <= before and state == state_of(one.size, one.tag):
+                self._met_old += 1
+                self._keep_old((number, one))
+
+    def _keep_old(self, file: tuple[int, Info]) -> None:
+        """Have it among those that may be archived; of more than are held each has the same chance, as those that cannot be moved would be the first of each look."""
+        if len(self.old) < _AT_ONCE:
+            self.old.append(file)
+        elif (place := self.dice.randrange(self._met_old)) < _AT_ONCE:
+            self.old[place] = file
 
     def _register(self, infos: Sequence[Info], read: int | None) -> None:
         """Register these files; those that another run registers meanwhile are none of ours."""

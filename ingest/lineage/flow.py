@@ -31,12 +31,14 @@ class FlowColumn:
     type    as Spark writes it
     source  the field of a record that it holds, by its path and the producers' name for it; None where it holds none, such as `kafka_offset`
     masked  whether a hash or a mask stands in place of its values, or of some within
+    made_of the columns of other tables that a derived table's is made of, such as `silver_chess_events.kafka_ts`, as far as that is known
     """
 
     name: str
     type: str
     source: str | None = None
     masked: bool = False
+    made_of: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

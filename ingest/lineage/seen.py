@@ -22,6 +22,7 @@ from distributary.ingest.columns.safe_names import (
 )
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.derived.instances import Entities, Instance, instances
+from distributary.ingest.derived.told import told_by
 from distributary.ingest.lineage.columns import columns_of
 from distributary.ingest.lineage.flow import Flow, FlowColumn, FlowEdge, FlowNode
 from distributary.ingest.lineage.recorded import Recorded, recorded
@@ -209,8 +210,17 @@ def _derived(
         sent = list(_sent(one, settings))
         # What leads to a thing stands before it.
         nodes += [found for found in looked_up if found.id not in known]
-        # Which field each column holds its own rule says, and it may be an expression.
-        columns = tuple(FlowColumn(column.name, column.type) for column in node.columns)
+        # No field of a record, but what its newest version says of itself.
+        _, told = told_by(root.below(one.table)) if node.columns else (None, None)
+        made = {} if told is None else told.columns
+        columns = tuple(
+            FlowColumn(
+                column.name,
+                column.type,
+                made_of=tuple(f"{of.table}.{of.column}" for of in made.get(column.name, ())),
+            )
+            for column in node.columns
+        )
         nodes += [replace(node, kind="derived", columns=columns), *sent]
         known |= {node.id, *(found.id for found in looked_up)}
         edges += [FlowEdge(found.id, node.id, "rows") for found in looked_up]

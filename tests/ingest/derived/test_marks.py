@@ -76,3 +76,17 @@ def test_one_of_before_is_of_any_topic_and_later_ones_of_their_own(tmp_path: Pat
     assert later.is_of("one")
     assert later.is_of("")
     assert not later.is_of("another")
+
+
+def test_where_a_topic_ended_is_kept_and_what_nobody_knows_is_no_difference(tmp_path: Path) -> None:
+    kept = marks(tmp_path)
+    kept.put(1, replace(mark(3), ends={0: 7, 12: 1}, begun="sink"))
+    told = kept.last()[1]
+    assert told is not None
+    assert (told.ends, told.begun) == ({0: 7, 12: 1}, "sink")
+    assert told.is_at({12: 1, 0: 7})
+    assert told.is_at({})
+    assert not told.is_at({0: 8, 12: 1})
+    assert not told.is_at({0: 6, 12: 1})
+    assert not told.is_at({0: 7, 12: 1, 13: 0})
+    assert mark(3).is_at({0: 7})

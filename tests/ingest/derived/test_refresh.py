@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
 from distributary.ingest.derivation.given import OWNER, Derived
-from distributary.ingest.derived import refresh
+from distributary.ingest.derived import inputs, refresh, writing
 from distributary.ingest.derived.instances import Entities, instances
 from distributary.ingest.derived.refresh import Refreshed, _Round
 from distributary.ingest.spark.session import ANSI, ZONE, in_use
@@ -171,6 +171,44 @@ def test_a_column_that_no_expression_names_comes_without_reading_all_again(bench
     bench.assert_kept_current(rule)
     bench.derive(query("TABLE t"))
     assert bench.rows() == [{"k": 1, "later": 2}, {"k": 1, "later": None}]
+
+
+def test_a_turn_with_nothing_to_do_opens_neither_table_nor_inputs(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There may be hundreds of them, of large tables, and a turn a minute."""
+    rule = aggregate("k", n="count(*)")
+    bench.put({"k": 1})
+    bench.derive(rule)
+    with monkeypatch.context() as shut:
+        shut.delattr(inputs, "opened")
+        assert bench.derive(rule).how == "current"
+    # What somebody did to it is told all the same.
+    DeltaTable(str(bench.root / "gold")).alter.set_table_properties(
+        {OWNER: "another"}, raise_if_not_exists=False
+    )
+    assert "pipeline another derives it" in bench.derive(rule).why
+
+
+def test_a_version_names_no_file_that_somebody_deleted_while_it_was_made(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As upkeep does of a table that takes longer to make than files are left alone which nobody names."""
+    rule, write = aggregate("k", n="count(*)"), writing._written
+
+    def written(frame: Any, place: Any) -> Any:
+        made = write(frame, place)
+        place.delete([made[0].name])
+        return made
+
+    bench.put({"k": 1})
+    bench.derive(rule)
+    bench.put({"k": 1})
+    with monkeypatch.context() as swept:
+        swept.setattr(writing, "_written", written)
+        assert "1 of its new files were deleted while it was made" in bench.derive(rule).why
+    assert bench.rows() == [{"k": 1, "n": 1}]
+    bench.assert_kept_current(rule)
 
 
 def test_an_input_out_of_a_backup_is_no_earlier_state_of_the_one_before(bench: Bench, tmp_path: Path) -> None:

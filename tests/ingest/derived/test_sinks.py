@@ -103,7 +103,7 @@ def test_of_a_table_that_is_added_to_what_came_alone_is_read_and_sent(
 ) -> None:
     sent, read, read_by_itself = list[tuple[bytes, bytes | None]](), set[str](), inputs._read
 
-    def send(_: Any, __: Any, records: Any, ___: Any) -> int:
+    def send(_: Any, __: Any, records: Any, *___: Any) -> int:
         sent[:] = sorted(records)
         return len(sent)
 

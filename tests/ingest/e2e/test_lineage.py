@@ -78,6 +78,10 @@ def test_a_graph_says_what_is_there_and_how_much_went_there(kit: PipelineKit) ->
         (f"table:{name}", f"table:gold_{one.entity}") for name, one in tables.items()
     }
 
+    for name, one in tables.items():
+        made_of = {column.name: column.made_of for column in after.node(f"table:gold_{one.entity}").columns}
+        assert made_of == {"gamer_id": (f"{name}.gamer_id",), "events": ()}
+
     file = str(kit.settings_file)
     code, printed = said(kit, "graph", file, "--json")
     assert (code, json.loads(printed)["batches"]) == (0, after.batches)

@@ -246,6 +246,26 @@ def test_a_file_behind_one_that_is_being_written_to_and_may_not_be_asked_about_e
     assert batch(found) == [], "neither can be read now"
 
 
+@pytest.mark.parametrize("last", range(4))
+def test_at_whichever_question_a_file_may_not_be_asked_about_any_more_it_ends_no_run(
+    root: PosixFiles, monkeypatch: pytest.MonkeyPatch, last: int
+) -> None:
+    root.put("landing/a", b"its content")
+    os.utime(f"{root.url}/landing/a", (1000, 1000))
+    found, asked, calls = landing(root, settle="60 s"), PosixFiles.info, count()
+    root.put("landing/a", b"a line more")
+
+    def info(self: PosixFiles, path: str) -> Any:
+        if path == "a" and next(calls) >= last:
+            raise PermissionError(13, "Permission denied", path)
+        return asked(self, path)
+
+    monkeypatch.setattr(PosixFiles, "info", info)
+    end = found.end_offsets()[found.topic][0] >> 32
+    assert end == 1
+    found.batch_end(0, end)
+
+
 def test_the_columns_of_a_file_that_can_be_read_again_come_with_its_batch(
     root: PosixFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -407,7 +427,8 @@ def test_files_that_were_registered_when_a_copy_was_made_and_moved_since_are_tol
         goes_on(folder, root, archive, 1)
     goes_on(folder, root, archive, 3)
     # Whoever reads all again is told of each that is not there, and not that there are such.
-    with pytest.raises(FilesGone):
+    said = rf"3 files of .* went away .*: 0\.json.* 3 of them were read before and are in {archive}: put them back from there"
+    with pytest.raises(FilesGone, match=said):
         goes_on(folder, root, archive, 0, reads_again=True)
 
 

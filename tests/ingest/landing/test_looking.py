@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import random
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -129,6 +131,23 @@ def test_a_file_that_was_only_touched_is_the_same(folder: PosixFiles) -> None:
     look = looking(folder, on_rewrite="fail")
     look.look(1)
     assert paths(look) == ["a"]
+
+
+def test_of_more_files_than_are_held_every_one_is_archived_by_and_by(
+    folder: PosixFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the first ones cannot be moved, as their folder lets nobody delete."""
+    monkeypatch.setattr(module, "_AT_ONCE", 2)
+    names = [f"{number}.json" for number in range(6)]
+    put(folder, {name: name.encode() for name in names})
+    look = looking(folder, lambda: time.time() + 1e6, archive_to="/archive")
+    look.dice = random.Random(7)
+    found = set[str]()
+    for _ in range(20):
+        look.look(6)
+        assert len(look.old) <= 2
+        found |= {info.path for _, info in look.old}
+    assert sorted(found) == names
 
 
 def test_hidden_files_and_empty_ones_are_not_taken(folder: PosixFiles) -> None:
