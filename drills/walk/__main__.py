@@ -40,14 +40,14 @@ def main(  # noqa: PLR0913, PLR0917 - its parameters are the options
         tempfile.TemporaryDirectory(prefix="walk-") as folder,
         open_world(Path(folder), seed, rounds=1) as world,
     ):
-        for one in range(seed, seed + walks):
-            done = walked(world, Wanted(one, steps, chosen, dropped), typer.echo)
+        for number in range(seed, seed + walks):
+            done = walked(world, Wanted(number, steps, chosen, dropped), typer.echo)
             typer.echo(
-                f"seed {one}: {len(done.steps)} steps, {done.records} records, refused {dict(done.refused)}"
+                f"seed {number}: {len(done.steps)} steps, {done.records} records, refused {dict(done.refused)}"
             )
             if done.wrong:
-                broken.append(one)
-                typer.echo(f"seed {one}: {', '.join(done.steps)}")
+                broken.append(number)
+                typer.echo(f"seed {number}: {', '.join(done.steps)}")
     if broken:
         raise CheckFailed(f"walks of seeds {', '.join(map(str, broken))} did not end as they should")
 

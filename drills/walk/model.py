@@ -109,7 +109,7 @@ class Model:
     def replaced(self, entities: Iterable[str]) -> None:
         """Each record of these entities was decoded again; one that has a row and is refused now keeps it."""
         for record in self.records:
-            if record.where in ("table", "quarantine") and record.entity in entities:
+            if record.where in ("table", "quarantine") and (record.entity or "") in entities:
                 record.where = "table" if record.where == "table" else self.wants(record)
 
     def erased(self, key: str) -> None:

@@ -7,7 +7,7 @@ import shutil
 from dataclasses import replace
 
 from drills.walk.model import ENTITIES
-from drills.walk.operation import Operation
+from drills.walk.operation import Operation, backed_up, settled
 from drills.walk.pipeline import Backup, Walk
 from drills.walk.runs import ended, produce
 
@@ -126,10 +126,10 @@ def park(walk: Walk, dice: random.Random) -> None:
 
 OPERATIONS = (
     Operation(from_tables, 3),
-    Operation(again, 1, settled=True),
+    Operation(again, 2, when=settled),
     Operation(rename, 2),
-    Operation(back_up, 3, settled=True),
-    Operation(restore, 2),
-    Operation(restore_one_half, 2, settled=True),
-    Operation(park, 2, settled=True),
+    Operation(back_up, 3, when=settled),
+    Operation(restore, 3, when=backed_up),
+    Operation(restore_one_half, 2, when=lambda walk: settled(walk) and backed_up(walk)),
+    Operation(park, 3, when=settled),
 )

@@ -21,13 +21,13 @@ class Operation:
 
     does      does it, and tells the model; raises what the pipeline raises
     weight    how often it is chosen, beside the others
-    settled   whether it is only done where everything is in its place
+    when      where it may be done
     refusals  the errors by which it may be refused amid what has died; where everything is in its place none is let pass
     """
 
     does: Act
     weight: int = 2
-    settled: bool = False
+    when: Callable[[Walk], bool] = lambda _: True
     refusals: Refusals = ()
 
     @property
@@ -35,9 +35,20 @@ class Operation:
         """As it is chosen by."""
         return self.does.__name__
 
-    def fits(self, walk: Walk) -> bool:
-        """Whether it may be done now."""
-        return walk.state.is_settled or not self.settled
+
+def settled(walk: Walk) -> bool:
+    """Where everything is in its place."""
+    return walk.state.is_settled
+
+
+def unsettled(walk: Walk) -> bool:
+    """Where something has died."""
+    return not walk.state.is_settled
+
+
+def backed_up(walk: Walk) -> bool:
+    """Where there is a copy of everything."""
+    return walk.state.backup is not None
 
 
 # What a command says that has to wait until the pipeline has run once more, or until another one is said again.

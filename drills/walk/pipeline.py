@@ -46,7 +46,7 @@ class Shape:
         return cls(
             format=dice.choice(("avro", "avro", "json")),
             evolution=dice.choice(("restart", "inline")),
-            batch_rows=dice.choice((15, 40, 1000)),
+            batch_rows=dice.choice((40, 1000)),
             commit_threads=dice.choice((1, 4)),
             apart=dice.choice(({}, {"partition_by": ["op"]}, {"cluster_by": ["who"]})),
         )

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 from drills.walk.model import APPENDED, ENTITIES
-from drills.walk.operation import NOT_NOW, Operation
+from drills.walk.operation import NOT_NOW, Operation, settled, unsettled
 from drills.walk.pipeline import Walk
 from drills.walk.runs import dying
 from drills.walk.sending import KEYS
@@ -99,7 +99,7 @@ OPERATIONS = (
     Operation(replay, 3, refusals=NOT_NOW),
     Operation(replace, 2, refusals=NOT_NOW),
     Operation(reset, 2, refusals=NOT_NOW),
-    Operation(command_dying, 4, refusals=NOT_NOW),
-    Operation(say_again, 6),
-    Operation(erase, 2, settled=True),
+    Operation(command_dying, 6, refusals=NOT_NOW),
+    Operation(say_again, 8, when=unsettled),
+    Operation(erase, 2, when=settled),
 )

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from drills.walk.operation import Operation
+from drills.walk.operation import Operation, settled
 from drills.walk.pipeline import Walk, arm
 from drills.walk.sending import SCORES
 
@@ -159,14 +159,14 @@ def add_topic(walk: Walk, dice: random.Random) -> None:
 
 
 OPERATIONS = (
-    Operation(produce, 14),
+    Operation(produce, 12),
     Operation(evolve, 5),
     Operation(run, 12),
     Operation(run_dying, 10),
     Operation(run_killed, 0),
     Operation(run_twice, 2),
     Operation(run_beside_upkeep, 2),
-    Operation(change_rules, 3, settled=True),
+    Operation(change_rules, 3, when=settled),
     Operation(add_partition, 1),
     Operation(add_topic, 1),
 )

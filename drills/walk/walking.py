@@ -97,7 +97,7 @@ def _chosen(walk: Walk, wanted: Wanted, number: int, dice: random.Random) -> Ope
     drawn, among = dice.random(), [one for one in EVERY if one.weight or one.name in wanted.only]
     if wanted.only:
         among = [one for one in among if one.name in wanted.only]
-    fitting = [one for one in among if one.fits(walk)] or [next(one for one in EVERY if one.does is runs.run)]
+    fitting = [one for one in among if one.when(walk)] or [next(one for one in EVERY if one.does is runs.run)]
     return _drawn(fitting, drawn)
 
 
