@@ -9,7 +9,7 @@ from dataclasses import replace
 from drills.walk.model import ENTITIES
 from drills.walk.operation import Operation, backed_up, settled
 from drills.walk.pipeline import Backup, Walk
-from drills.walk.runs import ended, produce
+from drills.walk.runs import ended, produce, run_to_end
 
 from distributary.errors import CheckpointMismatch, CommitImpossible, PipelineError
 from distributary.ingest.checkpoint.generation import read_generation
@@ -30,8 +30,7 @@ def from_tables(walk: Walk, dice: random.Random) -> None:
         shutil.rmtree(walk.kit.checkpoint_folder, ignore_errors=True)
     said.turns, said.start = said.turns + 1, "from_tables"
     walk.configure()
-    walk.kit.run()
-    ended(walk)
+    run_to_end(walk)
 
 
 def again(walk: Walk, dice: random.Random) -> None:
@@ -42,8 +41,7 @@ def again(walk: Walk, dice: random.Random) -> None:
     said.turns, said.number, said.start = said.turns + 1, said.number + 1, "again"
     walk.configure()
     walk.model.begun_again()
-    walk.kit.run()
-    ended(walk)
+    run_to_end(walk)
 
 
 def rename(walk: Walk, dice: random.Random) -> None:

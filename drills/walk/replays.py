@@ -8,7 +8,7 @@ from collections.abc import Callable
 from drills.walk.model import APPENDED, ENTITIES
 from drills.walk.operation import NOT_NOW, Operation, settled, unsettled
 from drills.walk.pipeline import Walk
-from drills.walk.runs import dying
+from drills.walk.runs import dying, run_to_end
 from drills.walk.sending import KEYS
 
 from distributary.ingest.erasure.erase import Wanted
@@ -77,9 +77,7 @@ def say_again(walk: Walk, dice: random.Random) -> None:
     """What died is said again, and a run goes on behind it."""
     every = {one.__name__: one for one in (bring_back, replay, replace, reset)}
     if not walk.state.whole:
-        walk.kit.run()
-        walk.model.read()
-        walk.state.whole = True
+        run_to_end(walk)
     for name in sorted(walk.state.begun):
         every[name](walk, dice)
 

@@ -22,7 +22,7 @@ from distributary.errors import DistributaryError
 EVERY = (*runs.OPERATIONS, *upkeep.OPERATIONS, *replays.OPERATIONS, *moves.OPERATIONS)
 
 # Far longer than any step takes.
-_PATIENCE_SECONDS = 240.0
+_PATIENCE_SECONDS = 600.0
 
 Say = Callable[[str], None]
 
