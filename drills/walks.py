@@ -7,11 +7,11 @@ from drills.walk.walking import Walked, Wanted, walked
 from drills.world import World
 
 # About a minute; `python -m drills.walk` goes further.
-_STEPS = 30
+_STEPS = 20
 
 
 def random_walk(world: World, account: Account) -> None:
-    """Thirty operations, each chosen by the dice, on one pipeline with tables of all modes: records, schemas, crashes, upkeep, replays, resets, checkpoints, backups and names; behind each of them the tables are held against a recomputation."""
+    """Twenty operations, each chosen by the dice, on one pipeline with tables of all modes: records, schemas, crashes, upkeep, replays, resets, checkpoints, backups and names; behind each of them the tables are held against a recomputation."""
     wanted = Wanted(world.random.randrange(1 << 30), _STEPS)
     done = walked(world, wanted, lambda _: None)
     account.rounds += len(done.steps)
