@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from drills import copies, kills, others, outages, power, told, upserted
+from drills import copies, kills, others, outages, power, told, upserted, walks
 from drills.drill import Account, CannotBeDrilled, Drill
 from drills.table import PAGE, RECORD, recorded, with_table
 from drills.world import World, open_world
@@ -51,6 +51,7 @@ DRILLS = tuple(
         outages.disk_full,
         outages.read_only,
         others.optimize_vacuum_alter,
+        walks.random_walk,
     )
 )
 

@@ -10,6 +10,7 @@ from distributary.ingest.checkpoint.generation import known_id, read_generation
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.commit_log.entries import Standing
 from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.handover.readings import Reading
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.rebuild.silver import Replayed, as_last_read, require_bronze
 from distributary.ingest.replay.deciding import Became
@@ -49,7 +50,7 @@ def lacking(settings: Settings, chosen: Chosen | None = None, *, replace: bool =
         require_no_keys(settings.rule_book(), chosen.entities, settings.name)
     mine, whose = Records(root).of_pipeline(settings.name, known_id(checkpoint))
     whose = with_replays(root, whose)
-    tables = Tables(root, _of_entities(root, mine), settings.sink.columns)
+    tables = Tables(root, _of_this_reading(settings, root, mine), settings.sink.columns)
     raw = RawRecords.of(root, settings.rule_book().kept.folders)
     found = Replayed(settings.name)
     for offsets in portions(raw, chosen, end, settings.limits.batch_rows):
@@ -71,11 +72,16 @@ def _reached(settings: Settings, root: Files) -> int | None:
     return newest_batch(root.below(BATCHES_TABLE), generation.app_id("batches"))
 
 
-def _of_entities(root: Files, mine: Sequence[str]) -> list[str]:
-    """Those of some tables that are of entities."""
-    return [
-        table
-        for table in mine
-        if has_log(root.below(table))
-        and ENTITY_PROPERTY in opened(root.below(table)).metadata().configuration
-    ]
+def _of_this_reading(settings: Settings, root: Files, mine: Sequence[str]) -> list[str]:
+    """Those of some tables that are of entities, and not of an earlier reading alone."""
+    generation = read_generation(Checkpoint(open_files(settings.checkpoint, settings.storage)))
+    there = [table for table in mine if has_log(root.below(table))]
+    told = {table: opened(root.below(table)).metadata().configuration for table in there}
+    found = {table: its[ENTITY_PROPERTY] for table, its in told.items() if ENTITY_PROPERTY in its}
+    if generation is None:
+        return list(found)
+
+    def newest(table: str, app: str) -> int | None:
+        return newest_batch(root.below(table), app)
+
+    return Reading(settings.route, generation.lineage, Records(root).ever(), newest).of(found)

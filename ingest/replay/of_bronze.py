@@ -91,6 +91,8 @@ class OfBronze(Deciding):
         reasons = self._refused(refusing, joined(todo.rows[folder] for folder in mine))
         refused, stay = joined(reasons.values()), self._stay(reasons)
         known = self._known_to_quarantine(refused)
+        # Whose entity nobody asked for, or nobody can tell, waits on where it is.
+        others = joined([others, without(self._all_refused(refusing), refused)])
         own = without(refused, joined([known, stay]))
         events = [one for one in written if one.entity is not None]
         merges = {one.table for one in events if self._is_merged(one)}
@@ -215,6 +217,11 @@ class OfBronze(Deciding):
                 places = of_rows(mine.filter(pc.equal(mine["reason"], reason)), PLACE)
                 found.setdefault(reason, []).append(places)
         return {reason: joined(parts) for reason, parts in found.items()}
+
+    def _all_refused(self, files: Sequence[WrittenFile]) -> Places:
+        """Where all records are from that would go to quarantine, of whatever entity."""
+        columns = pa.schema([QUARANTINE_SCHEMA.field(name) for name in PLACE])
+        return joined(of_rows(part, PLACE) for one in files for part in self._parts(one, columns))
 
     def _of_entities(self, part: pa.Table, rows: Places) -> pa.Table:
         """Those that are of the entities that are asked for, or whose rows are, as what cannot be decoded is of none."""

@@ -18,6 +18,7 @@ from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_json import from_json, to_json
 from distributary.ingest.checkpoint.manifests import manifest_of
 from distributary.ingest.commit_log.owners import Whose, said_of
+from distributary.ingest.handover.readings import Reading
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.quarantine.rows import identities
 from distributary.ingest.replay import places
@@ -110,12 +111,20 @@ class Work:
     def tables(self) -> Tables:
         """The tables that may have a record's row, as of now."""
         run = self.pipeline.run
-        every, _ = run.owners.records.of_pipeline(run.pipeline, run.generation.id)
+        records = run.owners.records
+        every, _ = records.of_pipeline(run.pipeline, run.generation.id)
+        last = {} if self.last is None else self.last.entities
+        mine: dict[str, str | None] = {folder: entity for entity, folder in last.items()}
         # A table of records as they came says nothing of whether they were placed.
         states = run.tables.states(every)
-        mine = {table for table, state in states.items() if ENTITY_PROPERTY in state.properties}
-        mine |= set() if self.last is None else set(self.last.entities.values())
-        return Tables(run.root, sorted(mine), run.rules.workers.columns)
+        mine |= {
+            table: state.properties[ENTITY_PROPERTY]
+            for table, state in states.items()
+            if ENTITY_PROPERTY in state.properties
+        }
+        route = self.pipeline.settings.route
+        reading = Reading(route, run.generation.lineage, records.ever(), run.tables.newest_batch)
+        return Tables(run.root, reading.of(mine), run.rules.workers.columns)
 
     def raw(self) -> RawRecords:
         """All records that are kept as they came. Raises PipelineError where the settings, or the tables, have none."""

@@ -1,0 +1,99 @@
+"""The tables of a walk held against its model: what differs, in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from drills.walk.model import ENTITIES, Row
+from drills.walk.pipeline import AGGREGATE, Walk, place_of
+
+from distributary.producer_sim.verify.comparison import verify
+
+_MOST_TOLD = 3
+
+
+def differences(walk: Walk) -> list[str]:
+    """What is not as the model says; nothing is said of tables amid what a run or a command has left."""
+    found = list(_of_tables_left(walk))
+    if not walk.state.is_settled:
+        return found
+    for entity in ENTITIES:
+        found += _of_rows(walk, entity)
+    found += _of_quarantine(walk)
+    found += _of_bronze(walk)
+    if walk.state.current:
+        for entity in ENTITIES:
+            found += _of_aggregate(walk, entity)
+    # What was read once more is there twice to it, wherever that went.
+    told = () if walk.said.number else verify(walk.kit.settings).differences
+    return [*found, *map(str, told)]
+
+
+def _of_rows(walk: Walk, entity: str) -> Iterator[str]:
+    wanted = Counter(_told(row, row[""]) for row in walk.model.rows(entity))
+    held = Counter(_told(_own(row), place_of(row)) for row in walk.rows(walk.table_of(entity)))
+    yield from _compared(f"table {walk.table_of(entity)}", wanted, held)
+
+
+def _own(row: Row) -> Row:
+    return {
+        name: value
+        for name, value in row.items()
+        if not name.startswith("kafka_") and name not in ("schema_id", "ingested_at")
+    }
+
+
+def _told(row: Mapping[str, Any], place: Any) -> tuple[Any, ...]:
+    """A row as a thing that can be counted; a null says as much as no column."""
+    said = sorted((name, _moment(value)) for name, value in row.items() if name and value is not None)
+    return place, tuple(said)
+
+
+def _moment(value: Any) -> Any:
+    return value.timestamp() if hasattr(value, "timestamp") else value
+
+
+def _of_quarantine(walk: Walk) -> Iterator[str]:
+    wanted = Counter(record.place for record in walk.model.of("quarantine"))
+    held = walk.waiting()
+    for place in walk.model.known:
+        held[place] = wanted[place]
+    yield from _compared("quarantine", wanted, held)
+
+
+def _of_bronze(walk: Walk) -> Iterator[str]:
+    wanted = Counter(walk.model.kept().items())
+    rows = walk.rows(f"bronze{walk.said.number}")
+    yield from _compared("bronze", wanted, Counter((place_of(row), row["value"]) for row in rows))
+
+
+def _of_aggregate(walk: Walk, entity: str) -> Iterator[str]:
+    groups: dict[Any, list[Row]] = {}
+    for row in walk.model.rows(entity):
+        groups.setdefault(row["who"], []).append(row)
+    wanted = Counter(
+        (who, len(rows), sum(row["score"] for row in rows), max(row["uid"] for row in rows))
+        for who, rows in groups.items()
+    )
+    held = Counter((row["who"], *(row[name] for name in AGGREGATE)) for row in walk.rows(f"gold_{entity}"))
+    yield from _compared(f"table gold_{entity}", wanted, held)
+
+
+def _of_tables_left(walk: Walk) -> Iterator[str]:
+    for folder, rows in walk.state.left.items():
+        wanted = Counter(_told(row, place_of(row)) for row in rows)
+        held = Counter(_told(row, place_of(row)) for row in walk.rows(folder))
+        yield from _compared(f"table {folder}, which is left as it was", wanted, held)
+
+
+def _compared(where: str, wanted: Counter[Any], held: Counter[Any]) -> Iterator[str]:
+    if lacking := wanted - held:
+        yield f"{where} lacks {lacking.total()}: {_some(lacking)}"
+    if surplus := held - wanted:
+        yield f"{where} has {surplus.total()} too many: {_some(surplus)}"
+
+
+def _some(found: Counter[Any]) -> str:
+    return "; ".join(map(repr, sorted(found, key=repr)[:_MOST_TOLD]))
