@@ -43,7 +43,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
 from distributary.ingest.tables.transaction import app_of_replays
 from distributary.ingest.upkeep.resolved import let_go
-from distributary.ingest.worker.report import WrittenFile
+from distributary.ingest.worker.report import TaskReport, WrittenFile
 
 OTHERS = "not_chosen"
 """Among what a replay lets go: records of entities that were not asked for."""
@@ -96,7 +96,8 @@ class OfBronze(Deciding):
         own = without(refused, joined([known, stay]))
         events = [one for one in written if one.entity is not None]
         merges = {one.table for one in events if self._is_merged(one)}
-        added = self._placed(one for one in events if one.table not in merges)
+        is_all = not (refusing or merges or others) and _is_one_row_each(settled.report, todo.count)
+        added = todo.wanted if is_all else self._placed(one for one in events if one.table not in merges)
         merged = self._placed(one for one in events if one.table in merges)
         placed = joined([added, merged])
         # What other entities have rows of is no matter of those that were asked for.
@@ -291,6 +292,11 @@ class OfBronze(Deciding):
         data = DataColumns(root.below(file.table), file.name, file.bytes, dict(file.partition))
         for number, _, _ in data.groups():
             yield data.read(number, columns)
+
+
+def _is_one_row_each(report: TaskReport, records: int) -> bool:
+    """Whether so many records are one row each: none is let go, and so many rows there are. Otherwise the rows have to be asked which they are of."""
+    return not report.counts.dropped.total() and sum(report.counts.rows.values()) == records
 
 
 def _counted(some: Mapping[str, Places]) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -41,6 +42,9 @@ from distributary.ingest.replay.raw_records import PLACE, PLACE_AND_TIME, RawRec
 from distributary.ingest.replay.staging import ROWS_SCHEMA, Tables
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
+
+# Most of what a table takes is the wait for its log and its files.
+_THREADS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +136,13 @@ def in_tables(tables: Tables, offsets: Offsets, of: Records) -> dict[str, Places
     )
     folders = [name for folder in tables.folders for name in (folder, memory_folder(folder))]
     told = partial(may_have, names=names, offsets=offsets)
-    return {
-        folder: joined(
-            between(of.places(rows, (*names, by.kafka_ts)), offsets)
-            for rows in rows_of(tables.root.below(folder), columns, told)
-        )
-        for folder in folders
-    }
+
+    def places(folder: str) -> Places:
+        rows = rows_of(tables.root.below(folder), columns, told)
+        return joined(between(of.places(some, (*names, by.kafka_ts)), offsets) for some in rows)
+
+    with ThreadPoolExecutor(_THREADS, "places") as pool:
+        return dict(zip(folders, pool.map(places, folders), strict=True))
 
 
 @dataclass(frozen=True, slots=True)
