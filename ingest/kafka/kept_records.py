@@ -24,7 +24,7 @@ _BYTES = 8 * 2**20
 # Into so many pieces what a task reads is cut, so that all have about as much.
 _PIECES = 4
 
-_NAMES = tuple(one.name for one in bronze.SCHEMA if one.name != bronze.DAY)
+_ROWS = pa.schema([one for one in bronze.SCHEMA if one.name != bronze.DAY])
 
 Wanted: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
 """Which of some rows of a file, without the day, are among the records."""
@@ -64,7 +64,7 @@ class Reading:
                 pre_buffer=one.place.remote,
                 coerce_int96_timestamp_unit="us",
             )
-            there = [name for name in _NAMES if name in data.schema_arrow.names]
+            there = [name for name in _ROWS.names if name in data.schema_arrow.names]
             for group in range(one.part, data.num_row_groups, one.parts):
                 told = data.metadata.row_group(group)
                 each = max(told.total_byte_size // max(told.num_rows, 1), 1)
@@ -73,14 +73,18 @@ class Reading:
                     yield from _bounded(self._columns(batch))
 
     def _columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        wanted = self.wanted(batch)
-        kept = batch if wanted.true_count == len(wanted) else batch.filter(wanted)
-        names = kept.schema.names
-        topic, partition, offset, ts, ts_type, key, value, headers = (
-            kept[one.name].cast(one.type) if one.name in names else pa.nulls(len(kept), one.type)
-            for one in bronze.SCHEMA
-            if one.name != bronze.DAY
+        names = batch.schema.names
+        # Whoever brought files together may have written texts as other kinds of texts.
+        whole = pa.RecordBatch.from_arrays(
+            [
+                batch[one.name].cast(one.type) if one.name in names else pa.nulls(len(batch), one.type)
+                for one in _ROWS
+            ],
+            schema=_ROWS,
         )
+        wanted = self.wanted(whole)
+        kept = whole if wanted.true_count == len(wanted) else whole.filter(wanted)
+        topic, partition, offset, ts, ts_type, key, value, headers = kept.columns
         found = {
             "topic": topic,
             "partition": partition,

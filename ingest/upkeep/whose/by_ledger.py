@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,9 @@ from distributary.ingest.tables.state import table_folder
 from distributary.values import without_logins
 
 _NAME = ["pipeline", "generation"]
+
+# Where a row tells no time.
+_EVER = datetime.min.replace(tzinfo=timezone.utc)
 
 
 def with_unowned(root: Files, whose: Whose) -> Whose:
@@ -59,7 +63,7 @@ def _newest_first(root: Files) -> list[tuple[str | None, str]]:
         for batch in _ledger(root):
             rows = pa.Table.from_batches([batch]).group_by(_NAME)
             for one in rows.aggregate([("started_at", "max")]).to_pylist():
-                key, at = (one["pipeline"], one["generation"]), one["started_at_max"]
+                key, at = (one["pipeline"], one["generation"]), one["started_at_max"] or _EVER
                 found[key] = max(found.get(key, at), at)
     except (DeltaError, OSError, pa.ArrowException) as error:
         raise PipelineError(
@@ -73,7 +77,7 @@ def _ledger(root: Files) -> Iterator[pa.RecordBatch]:
     if not has_log(place):
         return
     ledger = opened(place)
-    # It may have a row for each batch of years.
-    yield from ledger.to_pyarrow_dataset(filesystem=table_folder(ledger)).to_batches(
-        columns=[*_NAME, "started_at"], batch_readahead=1, fragment_readahead=1
-    )
+    rows, columns = ledger.to_pyarrow_dataset(filesystem=table_folder(ledger)), [*_NAME, "started_at"]
+    if set(columns) <= set(rows.schema.names):
+        # It may have a row for each batch of years.
+        yield from rows.to_batches(columns=columns, batch_readahead=1, fragment_readahead=1)

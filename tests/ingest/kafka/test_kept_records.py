@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -100,6 +101,23 @@ def test_only_what_is_wanted_comes_and_large_records_come_few_at_once(
     large, _ = kept(tmp_path, "two", 0, 20, group=20, value=b"x")
     monkeypatch.setattr(kept_records, "_BYTES", 200)
     assert len(list(Reading(every).read([large]))) > 4
+
+
+def test_texts_and_bytes_of_other_kinds_are_the_same(tmp_path: Path) -> None:
+    file, rows = kept(tmp_path, "one", 0, 4)
+    told = pq.read_table(tmp_path / "one")
+    for name, kind in (("kafka_topic", pa.string_view()), ("kafka_key", pa.binary_view())):
+        told = told.set_column(told.schema.get_field_index(name), name, told[name].cast(kind))
+    pq.write_table(told, tmp_path / "two")
+    other = KeptFile(file.place, "two", (tmp_path / "two").stat().st_size)
+
+    def of_topic(batch: pa.RecordBatch) -> pa.BooleanArray:
+        return pc.equal(batch["kafka_topic"], "t")
+
+    reading = Reading(of_topic, beside=Beside(every_header=True))
+    (found,), (wanted,) = list(reading.read([other])), list(reading.read([file]))
+    assert found.equals(wanted)
+    assert found["every_header"].to_pylist() == [one["headers"] for one in rows]
 
 
 def test_columns_that_a_file_has_not_are_null(tmp_path: Path) -> None:
