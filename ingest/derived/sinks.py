@@ -261,7 +261,9 @@ class _Sending:
 
             sent = to_kafka.send(producer, topic.name, _pairs(records), too_large, reached)
         failpoints.reach(failpoints.AFTER_SENDING, now.input.version)
-        ends = reached if seen.ends else None
+        # Where nobody tells them for once those of before stay: strays behind them are found later.
+        kept = mark.ends if mark is not None and self._is_own(mark) and not anew else {}
+        ends = reached if seen.ends else kept
         marks.put_behind(number, Mark.of(self._digest(), now.input, self._known(mark, seen.uuid), ends))
         why = [strays.why] if strays.why else []
         if dropped:
