@@ -197,7 +197,7 @@ def _as_number(column: pa.Field) -> Column | None:
 class _Strays:
     """What a topic has that no mark tells of.
 
-    keys       of records there; None where there are none, or nobody can read them
+    keys       that have a value there; None where there are no records, or nobody can read them
     every_row  whether all rows are sent
     """
 
@@ -261,7 +261,9 @@ class _Sending:
 
             sent = to_kafka.send(producer, topic.name, _pairs(records), too_large, reached)
         failpoints.reach(failpoints.AFTER_SENDING, now.input.version)
-        ends = reached if seen.ends else None
+        # Where nobody tells them for once those of before stay: strays behind them are found later.
+        kept = mark.ends if mark is not None and self._is_own(mark) and not anew else {}
+        ends = reached if seen.ends else kept
         marks.put_behind(number, Mark.of(self._digest(), now.input, self._known(mark, seen.uuid), ends))
         why = [strays.why] if strays.why else []
         if dropped:
@@ -285,15 +287,17 @@ class _Sending:
         # Of a partition that came since all.
         begins = {one: since.get(one, 0) for one in ends} if since else {}
         try:
-            keys = to_kafka.keys_in(self.spark, topic, begins, ends)
-            strayed = not keys.isEmpty()
+            found = to_kafka.keys_in(self.spark, topic, begins, ends)
+            strayed = not found.isEmpty()
         except (PySparkException, Py4JError) as error:
             why = f"what topic {topic.name} has cannot be read ({named(error) or type(error).__name__}), so that all rows are sent, and keys that went may stay there: let its user read it"
             return _Strays(None, True, why)
         if known and not strayed and not has_less:
             return _NO_STRAYS
         why = f"topic {topic.name} has other records than were noted, as after a crash or with a checkpoint that was put back, so that all rows are sent"
-        return _Strays(keys if strayed else None, True, why if known else "")
+        # One without a value has strayed, too: its row may be back.
+        keys = found.where("there").select("key").distinct() if strayed else None
+        return _Strays(keys, True, why if known else "")
 
     def _too_large(self, topic: Topic, version: int) -> str:
         """What is said of a row that no topic takes: where it is, and nothing of what it holds."""

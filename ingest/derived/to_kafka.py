@@ -179,7 +179,7 @@ class Uuids:
 def keys_in(
     spark: SparkSession, topic: Topic, begins: Mapping[int, int], ends: Mapping[int, int]
 ) -> DataFrame:
-    """The keys that have a value in a stretch of each of a topic's partitions, as readers of committed records see it."""
+    """The keys in a stretch of each of a topic's partitions, as readers of committed records see it, and whether they have a value `there`."""
     options = {
         **READ_WITH,
         **spark_options(topic.kafka),
@@ -192,8 +192,7 @@ def keys_in(
         "groupIdPrefix": topic.sender,
     }
     records = spark.read.format("kafka").options(**options).load().where("key IS NOT NULL")
-    newest = records.groupBy("key", "partition").agg(sql.expr("max_by(value IS NOT NULL, offset) AS there"))
-    return newest.where("there").select("key").distinct()
+    return records.groupBy("key", "partition").agg(sql.expr("max_by(value IS NOT NULL, offset) AS there"))
 
 
 def _cluster(topic: Topic) -> str:

@@ -43,6 +43,9 @@ def authorities_of(ca_file: str) -> bytes:
         if held is None:
             raise ConfigError(f"storage.http.ca_file: {ca_file} cannot be read: {error.strerror}") from None
         return held.authorities
+    if tag is None:
+        # It came between the two looks. Remembered without a tag it would stay for ever.
+        return found if held is None else held.authorities
     if held is not None and (found == held.authorities or not _are_whole(found)):
         found = held.authorities
     _held[ca_file] = _Held(found, tag)

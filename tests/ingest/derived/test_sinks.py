@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from distributary.codecs.writing.column import registered
@@ -66,6 +67,32 @@ def test_that_nobody_says_which_topic_it_is_makes_none_of_another(
     # A broker that has not heard yet of a topic that another one has.
     assert sent(GONE) == (True, "")
     assert sent("third") == (False, "third"), "to which all rows were sent"
+
+
+def test_ends_that_nobody_tells_for_once_are_those_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was sent behind them by who died is found by the next turn to which they are told."""
+    told, asked = dict[int, int](), list[tuple[dict[int, int], dict[int, int]]]()
+
+    def keys_in(_: Any, __: Any, begins: dict[int, int], ends: dict[int, int]) -> Any:
+        asked.append((begins, ends))
+        raise PySparkException("who cannot read it sends all rows")
+
+    monkeypatch.setattr(Uuids, "of", lambda *_: "first")
+    monkeypatch.setattr(Uuids, "_ends", lambda *_: dict(told))
+    monkeypatch.setattr(to_kafka, "sending", lambda _: nullcontext())
+    monkeypatch.setattr(to_kafka, "send", lambda *_: 1)
+    monkeypatch.setattr(to_kafka, "keys_in", keys_in)
+    monkeypatch.setattr(sinks._Sending, "_records", lambda *_, **__: [])
+    monkeypatch.setattr(sinks, "_pairs", lambda found: found)
+    root = PosixFiles(tmp_path)
+    outside = Outside("games", kafka={"bootstrap.servers": "there"}, marks=root.below("checkpoint"))
+    (one,) = instances([Derived.model_validate(RULE)], Entities({}, folds=False))
+    for told in ({0: 4}, {}, {0: 9}):  # noqa: B007 - it is what brokers tell
+        write_deltalake(f"{root.url}/gold", pa.table({"city": ["Ulm"], "n": [1]}), mode="append")
+        bring_up(None, one, root.below("gold"), outside, whole=False)  # type: ignore[arg-type] # none is needed
+    assert asked == [({0: 4}, {0: 9})]
 
 
 @pytest.mark.parametrize(

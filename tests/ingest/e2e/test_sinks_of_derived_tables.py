@@ -210,8 +210,8 @@ def test_no_row_stays_in_a_topic_that_no_mark_tells_of(
     """A key that came with what a run sent before it died, and went before the next one sends, is in neither version that is compared."""
     topic, folder = Topic(kit, "some"), kit.folder_of(0)
 
-    def settle(upto: int) -> None:
-        sql = f"FROM {folder} SELECT kafka_partition AS p, kafka_offset AS o, {upto} AS n WHERE kafka_offset < {upto}"
+    def settle(upto: int, n: int | None = None) -> None:
+        sql = f"FROM {folder} SELECT kafka_partition AS p, kafka_offset AS o, {n or upto} AS n WHERE kafka_offset < {upto}"
         sink = {"kafka": {"topic": topic.name, "keys": ["p", "o"]}}
         kit.configured(derive=[{"table": "gold_some", "inputs": [folder], "sql": sql, "sink": sink}])
 
@@ -238,6 +238,11 @@ def test_no_row_stays_in_a_topic_that_no_mark_tells_of(
     assert_has_the_table()
     # Behind one.
     settle(8)
+    die()
+    settle(5)
+    assert "other records than were noted" in assert_has_the_table()
+    # Rows that only went, and came back as they were.
+    settle(3, n=5)
     die()
     settle(5)
     assert "other records than were noted" in assert_has_the_table()

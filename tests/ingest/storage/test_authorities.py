@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 from tests.certificates import self_signed
 
 from distributary.errors import ConfigError
+from distributary.ingest.storage import authorities
 from distributary.ingest.storage.authorities import authorities_of, beside_the_systems, bring, keep_beside
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.object_store import ObjectFiles
@@ -127,6 +128,23 @@ def test_authorities_are_those_in_the_file_now_and_the_last_whole_ones_while_it_
     # delta-rs is given the same path as before.
     keep_beside(str(own))
     assert path.read_bytes().endswith(now)
+
+
+def test_a_file_that_was_away_for_a_moment_is_looked_at_again(
+    own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What takes its place may come between two looks at it."""
+    before = own.read_bytes()
+    with monkeypatch.context() as away:
+        away.setattr(authorities, "tag_of", lambda _: None)
+        assert authorities_of(str(own)) == before
+    own.write_bytes(now := before * 2)
+    assert authorities_of(str(own)) == now
+    with monkeypatch.context() as away:
+        away.setattr(authorities, "tag_of", lambda _: None)
+        own.write_bytes(before * 3)
+        assert authorities_of(str(own)) == now
+    assert authorities_of(str(own)) == before * 3
 
 
 def test_on_another_machine_those_count_that_came_last(tmp_path: Path) -> None:
