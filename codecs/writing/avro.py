@@ -9,6 +9,7 @@ import io
 import json
 import re
 from collections.abc import Callable, Mapping
+from datetime import time
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -42,6 +43,7 @@ from distributary.codecs.writing.values import (
     float_of,
     local_micros_of,
     micros_of,
+    micros_of_day,
     require_known,
     truth_of,
     whole_of,
@@ -74,6 +76,9 @@ _LOGICAL: dict[str, Callable[[Any], Any]] = {
     "date": days_of,
     "timestamp-micros": micros_of,
     "timestamp-millis": lambda moment: micros_of(moment) // 1000,
+    # Columns that were read of either are numbers, which stay as they are.
+    "time-micros": lambda of: micros_of_day(of) if isinstance(of, time) else of,
+    "time-millis": lambda of: micros_of_day(of) // 1000 if isinstance(of, time) else of,
     "local-timestamp-micros": local_micros_of,
     "local-timestamp-millis": lambda moment: local_micros_of(moment) // 1000,
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Iterable, Mapping
-from datetime import date, datetime, timezone
+from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -78,6 +78,11 @@ def micros_of(moment: Any) -> int:
 def local_micros_of(moment: Any) -> int:
     """Microseconds since 1970 of a local time."""
     return _micros(moment.replace(tzinfo=None) - _EPOCH.replace(tzinfo=None))
+
+
+def micros_of_day(moment: time) -> int:
+    """Microseconds since midnight of a time of day, as Spark has them since 4.1."""
+    return local_micros_of(datetime.combine(_FIRST_DAY, moment))
 
 
 def days_of(day: Any) -> int:

@@ -22,7 +22,7 @@ from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
 from distributary.ingest.checkpoint.manifest import Manifest, TableFiles
-from distributary.ingest.checkpoint.manifests import finished_table, folders_of
+from distributary.ingest.checkpoint.manifests import finished_table, folders_of, partitions_told
 from distributary.ingest.checkpoint.stuck import StuckCommits
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
@@ -284,10 +284,9 @@ class RunsParkedTables:
 
     def _partitions(self, folder: str) -> tuple[str, ...]:
         """What a parked table is partitioned by, which files tell that wait: a batch of deletes alone has none."""
-        for number in reversed(self.log.so_far.parked[folder]):
-            waits = finished_table(self.checkpoint.log, number, folder)[0].table(folder)
-            if waits.files:
-                return waits.partitions
+        told = partitions_told(self.checkpoint.log, self.log.so_far.parked[folder], folder)
+        if told is not None:
+            return told
         # Where none waits that tells it, what is there now, if that is a table.
         with suppress(DeltaError, OSError, PipelineError):
             if (state := read_state(self.tables.place(folder))) is not None:
@@ -399,7 +398,8 @@ def bringing(
             evolve(tables.place(folder), wanted, spark, widen=wider, partitions=partitions)
             tables.changed(folder)
 
-    evolved(waiting.folder, schema, last.partitions if last.merging else ())
+    by = partitions_told(waiting.log, numbers, waiting.folder) if last.merging else None
+    evolved(waiting.folder, schema, by or ())
     if rule is not None and rule.deletes is not None:
         # So with what remembers its deletes, and with each record what a history has.
         folder, remembered = memory_folder(waiting.folder), memory_schema(rule, schema)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from distributary.ingest.checkpoint import manifest_json, old_layout
@@ -96,6 +96,12 @@ def finished_table(log: CommitLog, number: int, folder: str) -> tuple[Manifest, 
         require_readable(f"the manifest in {where}", batch.decided["format"], manifest_json.FORMAT)
         manifest = manifest_json.of_table(batch.decided, folder)
     return with_rewritten(manifest, rewritten, log), batch.before
+
+
+def partitions_told(log: CommitLog, numbers: Sequence[int], folder: str) -> tuple[str, ...] | None:
+    """What a table's files of the newest of these batches that has any are partitioned by; None where none has: deletes alone have none."""
+    each = (finished_table(log, number, folder)[0].table(folder) for number in reversed(numbers))
+    return next((one.partitions for one in each if one.files), None)
 
 
 def names_of(unsettled: Unsettled, log: CommitLog) -> frozenset[str]:

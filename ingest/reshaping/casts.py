@@ -108,7 +108,8 @@ def _first(value: pa.Array, to: pa.DataType, ways: Sequence[Callable[[pa.Array],
 def _tried(way: Callable[[pa.Array], pa.Array], values: pa.Array) -> pa.Array | None:
     try:
         found = way(values)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OverflowError):
+    except (ValueError, pa.ArrowNotImplementedError, OverflowError):
+        # Arrow's own error, for what is invalid, is a ValueError; another one would fail the batch for ever.
         return None
     return found if _has_years(found) else None
 
@@ -178,7 +179,8 @@ def _number_read(texts: pa.Array, to: pa.DataType) -> pa.Array:
         raise pa.ArrowInvalid("too large")
     long = pc.fill_null(pc.match_substring_regex(texts, _LONG[to.bit_width]), False)
     pairs = zip(texts.filter(long).to_pylist(), stored.filter(long).to_pylist(), strict=True)
-    if any(int(text) != value for text, value in pairs):
+    # Without the zeros before it: Python takes no text of some thousands of digits, and a finite number has 309.
+    if any(int(text.lstrip("+-0") or "0") != abs(value) for text, value in pairs):
         raise pa.ArrowInvalid("not exact")
     return stored
 

@@ -57,6 +57,7 @@ from distributary.ingest.tables.log import (
 from distributary.ingest.tables.properties import Retelling, features_of, put_columns, require_altered, retell
 from distributary.ingest.tables.state import (
     TableState,
+    is_bare,
     read_state,
     require_clustering,
     require_partitions,
@@ -402,7 +403,7 @@ def evolve(
     if widen:
         state = _with_wider_columns(state, schema, spark)
     lacking = _lacking(state, schema)
-    if not lacking:
+    if not lacking and not (partitions and is_bare(state)):
         return ()
     tops = {one.top for one in lacking}
     # Only these: names that Delta refuses elsewhere are fine in a table with column mapping.

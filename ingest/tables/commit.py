@@ -22,7 +22,13 @@ from distributary.ingest.tables.log_checkpoint import take_away_untold
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.spark_commit import commit_by_writer
 from distributary.ingest.tables.state_by_spark import path_for_spark
-from distributary.ingest.tables.transaction import LacksColumns, TableCommit, TakesNoFiles, is_in
+from distributary.ingest.tables.transaction import (
+    LacksColumns,
+    LacksPartitions,
+    TableCommit,
+    TakesNoFiles,
+    is_in,
+)
 from distributary.values import without_logins
 
 if TYPE_CHECKING:
@@ -172,12 +178,13 @@ class _Worker:
     def _by_entry(self, one: TableCommit) -> bool:
         try:
             return self._native.commit(one)
-        except LacksColumns:
-            # One that has nothing of this pipeline's is another table by now.
-            if self._native.newest(one.place, one.app_id) is None:
+        except LacksColumns as error:
+            # One that has nothing of this pipeline's is another table by now; but partitions are for whoever has the first row.
+            others = self._native.newest(one.place, one.app_id) is None
+            if others and not isinstance(error, LacksPartitions):
                 raise
             # They were there when the batch was decided: another writer's entry took the place of theirs.
-            evolve(one.place, one.schema, self._spark)
+            evolve(one.place, one.schema, self._spark, partitions=one.partitions)
             one.place.sync_folders([""])
             self._native.forget(one.place)
             return self._native.commit(one)

@@ -47,7 +47,7 @@ from distributary.ingest.tables.log import (
     version_of,
 )
 from distributary.ingest.tables.log_checkpoint import Committed, LogCheckpoints, pack
-from distributary.ingest.tables.state import TableState, state_of
+from distributary.ingest.tables.state import TableState, is_bare, state_of
 from distributary.ingest.tables.transaction import TableCommit
 
 _ATTEMPTS = 20
@@ -380,10 +380,8 @@ def _require_fit(state: TableState, one: TableCommit) -> None:
     if not state.native:
         raise one.takes_no_files(state.why_not)
     if not _same_partitions(state, one):
-        by = ", ".join(state.partitions) or "nothing"
-        raise one.takes_no_files(
-            f"it is partitioned by {by}, and they by {', '.join(one.partitions) or 'nothing'}"
-        )
+        bare = one.merge is not None and is_bare(state)
+        one.refuse_partitions(state.layout, state.partitions, bare=bare)
     one.require_columns(state.layout)
 
 

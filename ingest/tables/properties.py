@@ -207,15 +207,16 @@ def put_columns(
     ]
     if not _put_read(place, handle.version() + 1, actions):
         raise CommitFailedError(f"table {place}: another writer was first")
-    require_altered(place, handle.version() + 1, columns)
+    require_altered(place, handle.version() + 1, columns, partitions)
 
 
-def require_altered(place: Files, version: int, columns: DeltaSchema) -> None:
-    """Raises CommitFailedError where an entry without these columns took the place of the one by which a table got them, as Spark's own store does it in a folder."""
+def require_altered(place: Files, version: int, columns: DeltaSchema, partitions: Sequence[str] = ()) -> None:
+    """Raises CommitFailedError where an entry without these columns and partitions took the place of the one by which a table got them, as Spark's own store does it in a folder."""
     if place.remote:
         return
     # Another writer's may say something else of the table, as `SET TBLPROPERTIES` does.
     told = [action["metaData"] for action in entry(place, version) if "metaData" in action]
+    told = [one for one in told if not partitions or one["partitionColumns"] == list(partitions)]
     have = [json.loads(one["schemaString"])["fields"] for one in told]
     more = json.loads(columns.to_json())["fields"]
     if not any(with_columns(fields, more) == fields for fields in have):

@@ -196,8 +196,8 @@ def require_partitions(state: TableState, spec: TableSpec, day: str | None) -> N
     columns = partition_columns(wanted, state.layout, day)
     if not wanted or (len(columns) == len(wanted) and set(columns) == set(state.partitions)):
         return
-    if spec.upsert is not None and len(columns) < len(wanted) and _is_bare(state):
-        # Nothing but records that take rows away came yet: it gets them with its columns.
+    if spec.upsert is not None and is_bare(state):
+        # Nothing but records that take rows away came yet: it gets them with its columns, or its first rows.
         return
     have = f"partitioned by {', '.join(state.partitions)}" if state.partitions else "not partitioned"
     have = f"clustered by {spelled(state.clustering)}" if state.clustering else have
@@ -208,7 +208,7 @@ def require_partitions(state: TableState, spec: TableSpec, day: str | None) -> N
     )
 
 
-def _is_bare(state: TableState) -> bool:
+def is_bare(state: TableState) -> bool:
     """Whether a table is in no partitions, and nothing is in it."""
     if not state.native or state.partitions or state.clustering is not None:
         return False

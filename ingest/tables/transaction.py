@@ -7,7 +7,7 @@ import time
 from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 from deltalake.exceptions import TableNotFoundError
@@ -56,6 +56,10 @@ class TakesNoFiles(CommitImpossible):
 
 class LacksColumns(CommitImpossible):
     """A table that lacks columns which its files have, and contradicts none."""
+
+
+class LacksPartitions(LacksColumns):
+    """A table with all columns of its files, which merges rows, has none yet, and is not in the partitions that they are in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +232,16 @@ class TableCommit:
         """The error for a table that takes no files as they are any more."""
         told = self.impossible(f"it does not take files as they are any more ({why})")
         return TakesNoFiles(str(told), told.tables)
+
+    def refuse_partitions(self, table: pa.Schema, by: Sequence[str], *, bare: bool) -> NoReturn:
+        """TakesNoFiles for a table in other partitions than the files; LacksPartitions, or LacksColumns, for a `bare` one, which may get theirs."""
+        told = self.takes_no_files(
+            f"it is partitioned by {', '.join(by) or 'nothing'}, and they by {', '.join(self.partitions) or 'nothing'}"
+        )
+        if not bare:
+            raise told
+        self.require_columns(table)
+        raise LacksPartitions(str(told), told.tables)
 
     def require_file(self, file: DataFile) -> Info:
         """What there is to tell of the file; CommitImpossible where it is gone or has another size than when it was written."""

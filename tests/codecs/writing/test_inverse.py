@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from datetime import date, datetime, timezone
+from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from typing import Any
 
@@ -147,6 +147,25 @@ def test_avro_that_others_have_written_the_schema_of_takes_its_values() -> None:
     rows = [{**shared, "u": member, "again": {"x": 3}} for member in members]
     encode = avro.encoder(schema)
     assert read_again("avro", schema, [encode(row) for row in rows]) == rows
+
+
+def test_times_of_day_are_written_as_avro_counts_them_and_numbers_as_they_are() -> None:
+    schema = Schema(
+        7,
+        "AVRO",
+        """{"type": "record", "name": "R", "fields": [
+        {"name": "ms", "type": {"type": "int", "logicalType": "time-millis"}},
+        {"name": "us", "type": ["null", {"type": "long", "logicalType": "time-micros"}]}]}""",
+    )
+    encode, at, last = avro.encoder(schema), time(3, 4, 5, 678_901), 86_400_000_000 - 1
+    rows = [{"ms": at, "us": at}, {"ms": 7, "us": last}, {"ms": time.max, "us": time.max}]
+    assert read_again("avro", schema, [encode(row) for row in rows]) == [
+        {"ms": 11_045_678, "us": 11_045_678_901},
+        {"ms": 7, "us": last},
+        {"ms": last // 1000, "us": last},
+    ]
+    with pytest.raises(Misfit, match="ms is no whole number of 32 bits"):
+        encode({"ms": "03:04:05", "us": None})
 
 
 def test_protobuf_that_others_have_written_the_schema_of_takes_its_values() -> None:

@@ -95,6 +95,30 @@ def test_where_only_deletes_wait_what_comes_is_partitioned_as_the_table_is(
     assert begun(tmp_path, WITH_DELETES).log.so_far.parked == {}
 
 
+def test_a_table_that_deletes_alone_have_made_gets_its_partitions_though_a_delete_waits_behind_the_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the delete, the newest that waits, it got the column in no partitions, and could never take the rows."""
+    monkeypatch.setattr(
+        queries, "run_rules", partial(run_rules, conditions=conditions_ahead([("deletes", GONE)]))
+    )
+    rule = {**WITH_DELETES, "partition_by": ["season"]}
+    query = begun(tmp_path, rule)
+    query.batch(0, golf(0, score=11))
+    assert DeltaTable(tmp_path / "lake" / GOLF).metadata().partition_columns == []
+    aside = without_log(monkeypatch, tmp_path, lambda: query.batch(1, golf(1, score=12)))
+    query.batch(2, [Sent(value(2, game_name="golf", score=1, level=1, season="x"), 2)])
+    assert query.done[-1].manifest.table(GOLF).partitions == ("season",)
+    query.batch(3, golf(3, score=13))
+    assert not query.done[-1].manifest.table(GOLF).files
+    shutil.move(aside, tmp_path / "lake" / GOLF / "_delta_log")
+    assert begun(tmp_path, rule).log.so_far.parked == {}
+    table = DeltaTable(tmp_path / "lake" / GOLF)
+    assert table.metadata().partition_columns == ["season"]
+    rows = pa.table(QueryBuilder().register("it", table).execute("SELECT score FROM it").read_all())
+    assert rows["score"].to_pylist() == [1]
+
+
 def test_no_table_is_made_anew_that_could_never_take_what_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

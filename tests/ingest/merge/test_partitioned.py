@@ -11,13 +11,14 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 from tests.ingest.merge.test_upsert import START
-from tests.ingest.merge.upserted import PRESENT, Upserted, make, ordered_by, written
+from tests.ingest.merge.upserted import PLACE, PRESENT, Upserted, make, ordered_by, written
 
 from distributary.errors import CommitImpossible
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import Deletes, MergeRule, memory_folder
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.commit import commit_tables
 from distributary.ingest.upkeep.compaction import compact
 
 COLUMNS = [
@@ -158,3 +159,50 @@ def test_files_of_other_partitions_than_the_table_has_are_never_appended(tmp_pat
     staged = written(table.root, "other", pa.Table.from_pylist([row(1, 1, "de")], table.schema), 0)
     with pytest.raises(CommitImpossible, match=r"it is partitioned by country, and they by nothing"):
         anew.commits.commit(replace(part, table="other", place=anew.place, files=[staged]))
+
+
+def bare(root: Path, *, lacking: int = 0) -> Upserted:
+    """A table in no partitions without so many of its last columns, whose next batches are in partitions."""
+    rule = MergeRule(("id",), ordered_by("seq"))
+    table = Upserted.made(root, COLUMNS[: len(COLUMNS) - lacking], rule, deletes=True)
+    table.partitions = ("country",)
+    return table
+
+
+def with_all_columns(table: Upserted) -> Upserted:
+    table.schema = pa.schema([*table.schema, *COLUMNS[len(table.schema) - len(PLACE) :]])
+    return table
+
+
+@pytest.mark.parametrize("lacking", [0, 3])
+def test_a_table_that_lost_its_partitions_before_its_first_row_is_given_them_again(
+    tmp_path: Path, lacking: int
+) -> None:
+    """Another writer's entry took the place of the one that brought them, after the batch was decided; or it got the columns without them since."""
+    table = bare(tmp_path, lacking=lacking)
+    deletes = [{key: value for key, value in row(1, 1, None).items() if key != PRESENT}]
+    assert commit_tables(None, [table.decided([], deletes)], 1) == {table.folder: True}
+    batch = with_all_columns(table).decided([row(2, 2, "de", "x")])
+    assert commit_tables(None, [batch], 1) == {table.folder: True}
+    assert commit_tables(None, [batch], 1) == {table.folder: False}
+    assert DeltaTable(tmp_path / table.folder).metadata().partition_columns == ["country"]
+    assert countries(table) == {2: ("de", "x")}
+
+
+def test_one_that_another_pipeline_had_is_given_partitions_and_no_columns(tmp_path: Path) -> None:
+    whole = bare(tmp_path / "whole")
+    assert commit_tables(None, [whole.decided([row(1, 1, "de")])], 1) == {whole.folder: True}
+    assert DeltaTable(tmp_path / "whole" / whole.folder).metadata().partition_columns == ["country"]
+    other = bare(tmp_path / "other", lacking=3)
+    with pytest.raises(CommitImpossible, match="country"):
+        commit_tables(None, [with_all_columns(other).decided([row(1, 1, "de")])], 1)
+    assert DeltaTable(tmp_path / "other" / other.folder).version() == 0
+
+
+def test_one_that_has_rows_in_no_partition_takes_none_that_are_in_some(tmp_path: Path) -> None:
+    table = bare(tmp_path)
+    table.partitions = ()
+    table.merge([row(1, 1, "de")])
+    table.partitions = ("country",)
+    with pytest.raises(CommitImpossible, match="it is partitioned by nothing, and they by country"):
+        commit_tables(None, [table.decided([row(2, 2, "de")])], 1)

@@ -31,6 +31,9 @@ def test_types_are_called_as_in_sql() -> None:
         (pa.array(["9007199254740993", "9007199254740992", "1e400", "-Infinity", "0.1", None]), "double",
          [None, float(2**53), None, float("-inf"), 0.1, None]),
         (pa.array(["16777217", "16777216", "1e39"]), "float", [None, float(2**24), None]),
+        # Longer than any text that Python takes for a whole number.
+        (pa.array(["0" * 5000, "-" + "0" * 5000 + "1", "0" * 5000 + "9007199254740993", "1" * 5000]), "double", [0.0, -1.0, None, None]),
+        (pa.array(["0" * 5000 + "16777217", "0" * 5000 + "16777216"]), "float", [None, float(2**24)]),
         (pa.array(["1.50", "1.555", "x"]), "decimal(5,2)", [Decimal("1.50"), None, None]),
         (pa.array([1.0, 1.5, None]), "bigint", [1, None, None]),
         (pa.array([2**53, 2**53 + 1]), "double", [float(2**53), None]),

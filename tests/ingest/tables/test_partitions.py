@@ -357,6 +357,24 @@ def test_a_table_of_which_nothing_but_deletes_came_gets_its_partitions_with_its_
     assert DeltaTable(tmp_path / "t").schema().to_arrow().names[-2:] == ["n", "id"]
 
 
+def test_a_table_that_has_the_columns_and_nothing_else_is_given_its_partitions_all_the_same(
+    tmp_path: Path,
+) -> None:
+    """One that got its columns without them stood still for ever."""
+    create(tmp_path / "t", SCHEMA, {"delta.enableDeletionVectors": "true"})
+    spec = TableSpec(0, "*", partition_by=("s", "i"), upsert=Upsert())
+    require_partitions(state_of(tmp_path / "t"), spec, None)
+    with pytest.raises(CommitImpossible, match="is not partitioned, and"):
+        require_partitions(state_of(tmp_path / "t"), replace(spec, upsert=None), None)
+    assert evolve(tmp_path / "t", SCHEMA) == ()
+    assert state_of(tmp_path / "t").version == 0
+    assert evolve(tmp_path / "t", SCHEMA, partitions=["s", "i"]) == ()
+    assert state_of(tmp_path / "t").partitions == ("s", "i")
+    assert state_of(tmp_path / "t").layout == SCHEMA
+    assert evolve(tmp_path / "t", SCHEMA, partitions=["s", "i"]) == ()
+    assert state_of(tmp_path / "t").version == 1
+
+
 def test_a_table_with_one_row_a_key_that_has_rows_in_no_partition_is_refused(tmp_path: Path) -> None:
     schema = pa.schema([("n", pa.int64())])
     create(tmp_path / "t", schema, {"delta.enableDeletionVectors": "true"})
@@ -366,5 +384,7 @@ def test_a_table_with_one_row_a_key_that_has_rows_in_no_partition_is_refused(tmp
     assert by_log(NativeCommits(), tmp_path / "t", [file], schema, "app", 0, {})
     with pytest.raises(CommitImpossible, match="is not partitioned, and"):
         require_partitions(state_of(tmp_path / "t"), spec, None)
+    assert evolve(tmp_path / "t", schema, partitions=["n"]) == ()
+    assert state_of(tmp_path / "t").partitions == ()
     with pytest.raises(CommitImpossible, match="has rows by now that are in no partition"):
         evolve(tmp_path / "t", schema.append(pa.field("id", pa.string())), partitions=["id"])
