@@ -175,6 +175,8 @@ class Deciding:
             rules=replace(
                 pins.rules,
                 tables=replace(pins.rules.tables, kept=AsTheyCame(headers=pins.rules.tables.kept.headers)),
+                # Of a single topic workers take all records for its own, and these may be of one that is read no more.
+                topics=tuple({**dict.fromkeys(pins.rules.topics), **dict.fromkeys(offsets)}),
             ),
             # Which of the records a table has was looked up one by one.
             tables=replace(pins.tables, already={}),

@@ -85,8 +85,8 @@ def _marked(row: Row, ended: datetime, purged: datetime | None) -> Row:
 
 
 def _together(rows: Sequence[Row]) -> Sequence[Row]:
-    """One row for these, or themselves where one does not go on where the one before it ended: what is wrong stays to be seen."""
-    if len(rows) < 2 or not all(map(_adds_up, rows)):
+    """One row for these, or themselves where one does not go on where the one before it ended: what is wrong stays to be seen; and so do several names."""
+    if len(rows) < 2 or len({row.get("pipeline") for row in rows}) > 1 or not all(map(_adds_up, rows)):
         return rows
     offsets: dict[str, dict[str, list[int]]] = {}
     for row in rows:

@@ -167,11 +167,17 @@ def with_replays(root: Files, whose: Whose) -> Whose:
     if whose.names == {whose.name} and not whose.others:
         return whose
     try:
-        every = [told for _, told in _told(root, whose)]
-        ids = {replay for told in every for replay in (told["replay"], *told.get(REPLAYS_TOLD, ()))}
+        every = [json.loads(data) for data in whole(root, OUTCOMES).values()]
+        mine = _ids(told for told in every if whose.tells(told))
+        # Earlier versions told no generation.
+        theirs = _ids(told for told in every if told.get("generation") in whose.others)
     except (ValueError, KeyError, TypeError) as error:
         raise PipelineError(f"{root}/{OUTCOMES}: what is told of replays cannot be read: {error}") from error
-    return replace(whose, mine=whose.mine | ids)
+    return replace(whose, mine=whose.mine | mine, others=whose.others | theirs)
+
+
+def _ids(every: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {replay for told in every for replay in (told["replay"], *told.get(REPLAYS_TOLD, ()))}
 
 
 def tell_together(root: Files, whose: Whose, gone: datetime | None = None) -> int:

@@ -34,9 +34,16 @@ def with_unowned(root: Files, whose: Whose) -> Whose:
     mine, others = set(whose.mine), set(whose.others)
     # Earlier versions told no name.
     behind: dict[str | None, set[str]] = {whose.name: mine, None: mine}
+    nobodys = set[str]()
     for name, generation in _newest_first(root):
         known = mine if generation in mine else others if generation in others else behind.get(name)
-        if known is not None:
+        if known is None or (generation in nobodys and name is not None):
+            # Renamed before it had a table: whoever has its name of before is another one.
+            nobodys.add(generation)
+            behind.pop(name, None)
+            if name == whose.name:
+                others.add(generation)
+        else:
             known.add(generation)
             behind[name] = known
     return replace(whose, mine=frozenset(mine), others=frozenset(others))

@@ -73,6 +73,16 @@ def test_batches_that_do_not_go_on_where_the_one_before_ended_stay_as_they_are()
         assert shortened(odd, ended, Bounds.of(NOW, 30, None)) == odd
 
 
+def test_a_day_on_which_the_pipeline_was_renamed_stays_as_it_is() -> None:
+    """Its names tell whose earlier checkpoints are."""
+    ended = [NOW - days * DAY for days in (40, 40, 39, 39)]
+    names = ("games", "plays", "plays", "plays")
+    rows = [{**row, "pipeline": name} for row, name in zip(following(ended), names, strict=True)]
+    *renamed, day = shortened(rows, ended, Bounds.of(NOW, 30, None))
+    assert renamed == rows[:2]
+    assert (first_id(day), day["batch_id"]) == (2, 3)
+
+
 def test_a_day_has_the_sums_of_what_its_batches_tell_of_expectations() -> None:
     told = [
         {"golf": {"sane": [8, 2]}},

@@ -159,3 +159,23 @@ def test_a_pipeline_that_got_another_name_has_its_replays_of_before(tmp_path: Pa
     root.put(f"{OUTCOMES}/{12:032x}.json", b"{")
     with pytest.raises(PipelineError, match="replays cannot be read"):
         with_replays(root, whose)
+
+
+def test_what_replays_of_another_refused_that_had_the_name_before_is_not_of_who_has_it_now(
+    tmp_path: Path,
+) -> None:
+    root = files_at(tmp_path)
+    for number in range(1, 9):
+        outcome = Outcome(refused=of(number)).to_json()
+        tell(root, said_of("games", "theirs"), f"{number:032x}", AT.isoformat(), outcome, number)
+    told(root, 9, {9: "refused"})
+    whose = Whose("games", frozenset({"games"}), frozenset({"mine"}), frozenset({"theirs"}))
+
+    def assert_known() -> None:
+        known = with_replays(root, whose)
+        assert [known.has("games", f"{number:032x}") for number in range(1, 10)] == [False] * 8 + [True]
+
+    assert_known()
+    theirs = Whose("plays", frozenset({"plays"}), frozenset({"theirs"}), frozenset({"mine"}), "theirs")
+    assert tell_together(root, theirs) == 8
+    assert_known()

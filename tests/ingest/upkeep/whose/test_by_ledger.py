@@ -58,6 +58,20 @@ def test_of_two_that_had_a_name_one_after_the_other_the_later_tells_whose_the_ea
         with_unowned(root, renamed)
 
 
+def test_what_got_a_name_that_nobody_is_known_by_is_not_of_whoever_has_its_name_of_before(
+    tmp_path: Path,
+) -> None:
+    """It was renamed before it had a table."""
+    root = files_at(tmp_path)
+    ledger(root, ("games", ANOTHER), ("games", FIRST), ("plays", FIRST), ("games", SECOND))
+    of_now = Whose("games", frozenset({"games"}), frozenset({SECOND}))
+    found = with_unowned(root, of_now)
+    assert (set(found.mine), set(found.others)) == ({SECOND}, {FIRST, ANOTHER})
+    assert not (found.has("games", FIRST) or found.has("plays", FIRST))
+    found = with_unowned(root, Whose("plays", frozenset({"plays"}), frozenset({FIRST})))
+    assert (set(found.mine), set(found.others)) == ({FIRST, ANOTHER}, set())
+
+
 def renamed_to(root: Files, name: str, generation: str) -> Whose:
     """The pipeline whose tables told another name before, which is that of another one with a table by now."""
     records = Records(root)
