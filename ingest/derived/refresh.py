@@ -19,7 +19,9 @@ from pyspark.sql import SparkSession
 from distributary.errors import ConfigError, DistributaryError, PipelineError, unforeseen
 from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import RESETS, Checkpoint, going
+from distributary.ingest.checkpoint.generation import known_id
 from distributary.ingest.checkpoint.manifests import ManifestStore
+from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.derivation.given import OWNER, Aggregate
 from distributary.ingest.derived.grouping import decimals, grouped, joined, kept, readable
 from distributary.ingest.derived.inputs import EVERYTHING, Snapshot, Wanted, is_still, snapshot
@@ -43,6 +45,7 @@ from distributary.ingest.tables.change import LOG_RETENTION, log_retention
 from distributary.ingest.tables.log import entry_tag, newest_version
 from distributary.ingest.tables.log_checkpoint import Committed, LogCheckpoints
 from distributary.ingest.tables.state_by_spark import spark_schema
+from distributary.ingest.upkeep.made_of_others import take_over
 from distributary.values import without_logins
 
 # Each job of Spark's waits for the driver for longer than it takes, where what was added is little.
@@ -119,6 +122,8 @@ def derive(  # noqa: PLR0913 - which tables, how, and until when
         raise ConfigError(f"{', '.join(unknown)}: the settings derive no such table; there are {known}")
     wanted = [one for one in every if not tables or one.table in tables]
     chosen = [one for one in wanted if rules is None or one.rule.table in rules]
+    _, whose = Records(root).of_pipeline(settings.name, known_id(checkpoint))
+    take_over(root, [one.table for one in chosen], settings.name, whose.names)
     properties = {
         OWNER: settings.name,
         LOG_RETENTION: log_retention(settings.sink.log_retention_days),

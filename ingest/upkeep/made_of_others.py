@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from deltalake.exceptions import DeltaError
 
@@ -12,6 +12,7 @@ from distributary.ingest.derivation.given import OWNER, Derived
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import has_log, may_be_tables
+from distributary.ingest.upkeep.compaction import NO_HOOKS
 
 
 def derived_tables(root: Files, rules: Sequence[Derived], pipeline: str) -> list[str]:
@@ -21,6 +22,25 @@ def derived_tables(root: Files, rules: Sequence[Derived], pipeline: str) -> list
     named = [re.compile(re.escape(rule.table).replace(re.escape(ENTITY), ".+")) for rule in rules]
     candidates = [folder for folder in may_be_tables(root) if any(one.fullmatch(folder) for one in named)]
     return list(_owned(root, candidates, pipeline))
+
+
+def take_over(root: Files, tables: Iterable[str], pipeline: str, names: Collection[str]) -> None:
+    """Have those tables that a pipeline has derived under another of its names tell the one that it has; one that cannot be opened is left as it is.
+
+    Raises DeltaErrors where somebody else changes one at the same time, and OSError.
+    """
+    before = set(names) - {pipeline}
+    for folder in tables if before else ():
+        place = root.below(folder)
+        try:
+            there = opened(place) if has_log(place) else None
+            is_mine = there is not None and there.metadata().configuration.get(OWNER) in before
+        except DeltaError:
+            continue
+        if there is not None and is_mine:
+            there.alter.set_table_properties(
+                {OWNER: pipeline}, raise_if_not_exists=False, post_commithook_properties=NO_HOOKS
+            )
 
 
 def _owned(root: Files, folders: Sequence[str], pipeline: str) -> Iterator[str]:
