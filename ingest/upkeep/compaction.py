@@ -12,7 +12,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties
 from deltalake.exceptions import CommitFailedError, DeltaError
 
-from distributary.errors import unforeseen
+from distributary.errors import DistributaryError, unforeseen
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.cubes import bins
 from distributary.ingest.log_paths import entry_path
@@ -152,7 +152,7 @@ def fault(error: BaseException) -> str:
 
     Raises what is no fault of a table's: whatever asks the program to end.
     """
-    if isinstance(error, DeltaError | OSError | ValueError):
+    if isinstance(error, DeltaError | DistributaryError | OSError | ValueError):
         return said(error)
     # What a native library comes to its own end by is no Exception.
     ends = not isinstance(error, Exception) and type(error).__name__ != _PANIC
