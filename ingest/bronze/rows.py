@@ -31,6 +31,9 @@ SCHEMA = pa.schema(
     ]
 )
 
+RECORD = pa.schema([one for one in SCHEMA if one.name != DAY])
+"""The same without the day, which files of partitions do not have."""
+
 LAYOUT = Layout(SCHEMA)
 
 # By Kafka's own numbers, from 0 on; of what has no time nothing is said.

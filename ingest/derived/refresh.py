@@ -122,8 +122,6 @@ def derive(  # noqa: PLR0913 - which tables, how, and until when
         raise ConfigError(f"{', '.join(unknown)}: the settings derive no such table; there are {known}")
     wanted = [one for one in every if not tables or one.table in tables]
     chosen = [one for one in wanted if rules is None or one.rule.table in rules]
-    _, whose = Records(root).of_pipeline(settings.name, known_id(checkpoint))
-    take_over(root, [one.table for one in chosen], settings.name, whose.names)
     properties = {
         OWNER: settings.name,
         LOG_RETENTION: log_retention(settings.sink.log_retention_days),
@@ -218,6 +216,7 @@ class _Round:
             if (known := self._known(way, version, told, at)) is not None:
                 return Refreshed(one.table, "current", version=version, inputs=known)
             now = self._of_mine(place, one, version)
+            version = None if now is None else now.input.version
             if missing := [name for name, newest in at.items() if newest is None]:
                 why = f"{', '.join(missing)} {'are' if len(missing) > 1 else 'is'} not there yet"
                 return Refreshed(one.table, "waits", version=version, why=why)
@@ -288,6 +287,9 @@ class _Round:
         now = snapshot(place, version, own)
         owner = now.state.properties.get(OWNER)
         if owner != self.properties[OWNER]:
+            if owner is not None and owner in self._names():
+                take_over(place, self.properties[OWNER])
+                return self._of_mine(place, one, newest_version(place))
             whose = "it is no derived one" if owner is None else f"pipeline {owner} derives it"
             raise PipelineError(
                 f"table {place} is there, and {whose}: move it away, or give {one.rule.table} another name"
@@ -300,6 +302,12 @@ class _Round:
                 f"table {place} was given what only Spark's writer keeps ({'; '.join(foreign)}): take that away, or delete the table, and it is made anew"
             )
         return now
+
+    def _names(self) -> Collection[str]:
+        """What the pipeline is and was called, as its entities' tables tell: asked of them all, where one tells another name alone."""
+        marks = self.outside.marks
+        known = None if marks is None else known_id(Checkpoint(marks))
+        return Records(self.root).of_pipeline(self.properties[OWNER], known)[1].names
 
     def _version(self, name: str) -> int | None:
         return (

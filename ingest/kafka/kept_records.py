@@ -24,8 +24,6 @@ _BYTES = 8 * 2**20
 # Into so many pieces what a task reads is cut, so that all have about as much.
 _PIECES = 4
 
-_ROWS = pa.schema([one for one in bronze.SCHEMA if one.name != bronze.DAY])
-
 Wanted: TypeAlias = Callable[[pa.RecordBatch], pa.BooleanArray]
 """Which of some rows of a file, without the day, are among the records."""
 
@@ -64,7 +62,7 @@ class Reading:
                 pre_buffer=one.place.remote,
                 coerce_int96_timestamp_unit="us",
             )
-            there = [name for name in _ROWS.names if name in data.schema_arrow.names]
+            there = [name for name in bronze.RECORD.names if name in data.schema_arrow.names]
             for group in range(one.part, data.num_row_groups, one.parts):
                 told = data.metadata.row_group(group)
                 each = max(told.total_byte_size // max(told.num_rows, 1), 1)
@@ -78,9 +76,9 @@ class Reading:
         whole = pa.RecordBatch.from_arrays(
             [
                 batch[one.name].cast(one.type) if one.name in names else pa.nulls(len(batch), one.type)
-                for one in _ROWS
+                for one in bronze.RECORD
             ],
-            schema=_ROWS,
+            schema=bronze.RECORD,
         )
         wanted = self.wanted(whole)
         kept = whole if wanted.true_count == len(wanted) else whole.filter(wanted)

@@ -38,8 +38,6 @@ from distributary.values import without_logins
 
 PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 
-_ROWS = pa.schema([one for one in bronze.SCHEMA if one.name != bronze.DAY])
-
 PLACE_AND_TIME = pa.schema([bronze.SCHEMA.field(name) for name in (*PLACE, "kafka_ts")])
 
 _MOST_SPANS = 50_000
@@ -183,11 +181,11 @@ class RawRecords:
             places = {one.place.url: one.place for one in self.files}
             told = [(one.place.url, one.name, one.add["size"]) for one in self.files]
             found = by_parts(
-                spark, told, lambda one: _read(places[one[0]], one[1], one[2]), spark_schema(_ROWS)
+                spark, told, lambda one: _read(places[one[0]], one[1], one[2]), spark_schema(bronze.RECORD)
             )
         else:
             paths = [f"{pattern_of(one.place.url)}/{pattern_of(one.name)}" for one in self.files]
-            found = reader(spark).schema(spark_schema(_ROWS)).parquet(*paths)
+            found = reader(spark).schema(spark_schema(bronze.RECORD)).parquet(*paths)
         found = found.where(_lies_in(offsets))
         # One place may have another record of another time, as of a topic that was made anew.
         if chosen.since is not None:
@@ -232,5 +230,7 @@ def _read(place: Files, name: str, size: int) -> Iterator[pa.RecordBatch]:
         file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)
     ) // max(1, file.metadata.num_rows)
     rows = min(_MOST_ROWS, max(1, _BYTES // max(1, bytes_each)))
-    for part in file.iter_batches(rows, columns=list(_ROWS.names)):
-        yield pa.RecordBatch.from_arrays([part[one.name].cast(one.type) for one in _ROWS], schema=_ROWS)
+    for part in file.iter_batches(rows, columns=list(bronze.RECORD.names)):
+        yield pa.RecordBatch.from_arrays(
+            [part[one.name].cast(one.type) for one in bronze.RECORD], schema=bronze.RECORD
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from deltalake.exceptions import DeltaError
 
@@ -24,23 +24,11 @@ def derived_tables(root: Files, rules: Sequence[Derived], pipeline: str) -> list
     return list(_owned(root, candidates, pipeline))
 
 
-def take_over(root: Files, tables: Iterable[str], pipeline: str, names: Collection[str]) -> None:
-    """Have those tables that a pipeline has derived under another of its names tell the one that it has; one that cannot be opened is left as it is.
-
-    Raises DeltaErrors where somebody else changes one at the same time, and OSError.
-    """
-    before = set(names) - {pipeline}
-    for folder in tables if before else ():
-        place = root.below(folder)
-        try:
-            there = opened(place) if has_log(place) else None
-            is_mine = there is not None and there.metadata().configuration.get(OWNER) in before
-        except DeltaError:
-            continue
-        if there is not None and is_mine:
-            there.alter.set_table_properties(
-                {OWNER: pipeline}, raise_if_not_exists=False, post_commithook_properties=NO_HOOKS
-            )
+def take_over(place: Files, pipeline: str) -> None:
+    """Have a table that a pipeline has derived under another of its names tell the one that it has. Raises DeltaErrors where somebody else changes it at the same time."""
+    opened(place).alter.set_table_properties(
+        {OWNER: pipeline}, raise_if_not_exists=False, post_commithook_properties=NO_HOOKS
+    )
 
 
 def _owned(root: Files, folders: Sequence[str], pipeline: str) -> Iterator[str]:
