@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from distributary.ingest.columns.growth import GrowthRules, grown
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
-from distributary.ingest.columns.partitions import partition_columns
+from distributary.ingest.columns.partitions import all_partition_columns, partition_columns
 from distributary.ingest.pins import PinnedTable, Pins, WorkerRules, by_age
 from distributary.ingest.worker.report import TaskReport, Wish
 
@@ -31,8 +31,9 @@ def layouts(total: TaskReport, pins: Pins) -> dict[str, Layout]:
 def as_new(entity: str, layout: Layout, rules: WorkerRules) -> PinnedTable:
     """A table that is not there yet, with these columns of the payload."""
     named, day = rules.tables.of(entity).partition_by, rules.columns.kafka_date
-    partitions = partition_columns(named, layout.columns, day)
-    return PinnedTable(entity, layout, frozenset(partitions), partitions)
+    fixed = frozenset(partition_columns(named, layout.columns, day))
+    # It gets none before it has all of them, and rows of what is still to come of this batch may bring the others.
+    return PinnedTable(entity, layout, fixed, all_partition_columns(named, layout.columns, day))
 
 
 def granted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -38,7 +39,9 @@ def value_at(rows: pa.RecordBatch, path: tuple[str, ...]) -> pa.Array:
 
 
 def comparable(values: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Values that are alike, and come one before another, as those of a column do: times as numbers of their unit, since Python lacks most of their years."""
+    """Values that are alike, and come one before another, as those of a column do: times as numbers of their unit, since Python lacks most of their years; and one NaN for all."""
+    if kinds.is_floating(values.type):
+        return [math.nan if one is not None and math.isnan(one) else one for one in values.to_pylist()]
     if kinds.is_timestamp(values.type):
         return list(values.cast(pa.int64()).to_pylist())
     return list((values.cast(pa.int32()) if kinds.is_date32(values.type) else values).to_pylist())

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from distributary.codecs.types.fields import parts
+from distributary.ingest.columns.safe_names import fold
 from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.file_anew import Mask
-from distributary.ingest.routing.as_said import Path, as_plain, fields_of, holds, met_as_it_was
+from distributary.ingest.routing.as_said import AS_IT_WAS, Path, as_plain, fields_of, holds, met_as_it_was
 from distributary.ingest.routing.conditions import ReadCondition
 
 
@@ -57,26 +58,74 @@ class Rows:
         texts, fields = rows.column(self.rescued), fields_of(condition.tree)
         there = texts.is_valid().to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(there & ~found & ~already).tolist():
-            said = list(_rescued(texts[row].as_py(), fields))
-            if said:
-                (row_of,) = as_plain(rows.slice(row, 1), fields)
-                told = None if row_of is None else holds(condition, _whole(row_of, said))
-                found[row] = told is True
-                # Of one that is unknown by how it was that is counted.
-                self.unread += told is None and not unknown[row]
+            one, rescued = rows.slice(row, 1), _members(texts[row].as_py())
+            told = [*self._was(condition, one, rescued)]
+            if said := list(_rescued(rescued, fields)):
+                (row_of,) = as_plain(one, fields)
+                told.append(None if row_of is None else holds(condition, _whole(row_of, said)))
+            found[row] = True in told
+            # Of one that is unknown by how it was that is counted.
+            self.unread += None in told and not found[row] and not unknown[row]
         return found
 
+    def _was(
+        self, condition: ReadCondition, row: pa.RecordBatch, rescued: Mapping[str, Any]
+    ) -> Iterator[bool | None]:
+        """Whether it is true of a row as it was, of which something had no place; None where nobody can tell, and nothing of any other row."""
+        said = list(_rescued_before(rescued, self.was))
+        if not said:
+            return
+        there = [name for name in self.was.names if name in row.schema.names]
+        whole = json.dumps(_whole(_object(row, there), said), default=str)
+        others = [name for name in row.schema.names if name not in there]
+        columns = [*(row.column(name) for name in others), pa.array([whole], pa.string())]
+        again = pa.RecordBatch.from_arrays(columns, [*others, AS_IT_WAS])
+        for each in replace(self.was, names=(AS_IT_WAS,)).each(again):
+            met, unknown = met_as_it_was(condition, each)
+            yield True if met[0] else None if unknown[0] else False
 
-def _rescued(text: str, fields: Sequence[Path]) -> Iterator[tuple[Path, Any]]:
-    """What had no place of these fields, of what is around them, or in them."""
+
+def _members(text: str) -> Mapping[str, Any]:
+    """What had no place, by its paths; nothing where nobody can read that."""
     try:
         told = json.loads(text)
     except (ValueError, RecursionError):
-        told = None
-    for key, value in told.items() if isinstance(told, dict) else ():
+        return {}
+    return told if isinstance(told, dict) else {}
+
+
+def _rescued(rescued: Mapping[str, Any], fields: Sequence[Path]) -> Iterator[tuple[Path, Any]]:
+    """What had no place of these fields, of what is around them, or in them."""
+    for key, value in rescued.items():
         path = tuple(name.lower() for name in parts(key))
         if any(all(a.lower() == b for a, b in zip(field, path, strict=False)) for field in fields):
             yield path, value
+
+
+def _rescued_before(rescued: Mapping[str, Any], was: AsItWas) -> Iterator[tuple[Path, Any]]:
+    """What had no place of a row as it was, by the paths within that."""
+    names = {fold(name) for name in (AS_IT_WAS, *was.names, was.renamed.get((AS_IT_WAS,), AS_IT_WAS))}
+    for key, value in rescued.items():
+        first, *path = parts(key)
+        if fold(first) not in names:
+            continue
+        if path:
+            yield tuple(path), value
+        elif isinstance(value, dict):
+            yield from (((name,), one) for name, one in value.items())
+
+
+def _object(row: pa.RecordBatch, names: Sequence[str]) -> dict[str, Any]:
+    """What the first of these columns that has a value says of one row; nothing where it is no object, or has a time in a year that Python lacks."""
+    for name in names:
+        try:
+            value = row.column(name)[0].as_py()
+        except (OverflowError, ValueError):
+            continue
+        found = _members(value) if isinstance(value, str) else value
+        if isinstance(found, dict):
+            return dict(found)
+    return {}
 
 
 def _whole(row: dict[str, Any], said: Sequence[tuple[Path, Any]]) -> dict[str, Any]:
@@ -84,9 +133,9 @@ def _whole(row: dict[str, Any], said: Sequence[tuple[Path, Any]]) -> dict[str, A
     for path, value in said:
         at = row
         for name in path[:-1]:
-            there = next((one for one in at if one.lower() == name), name)
+            there = next((one for one in at if one.lower() == name.lower()), name)
             if not isinstance(at.get(there), dict):
                 at[there] = {}
             at = at[there]
-        at[next((one for one in at if one.lower() == path[-1]), path[-1])] = value
+        at[next((one for one in at if one.lower() == path[-1].lower()), path[-1])] = value
     return row

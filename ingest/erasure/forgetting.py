@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as kinds
 
 from distributary.ingest.columns.single_values import comparable, value_at, value_path
 from distributary.ingest.erasure.file_anew import Mask
@@ -51,12 +52,17 @@ class Remembered:
         """The columns of a history's rows that have to be known."""
         return tuple(dict.fromkeys((*(path[0] for path in self.keys), *self.bounds)))
 
+    def first_key(self, rows: pa.RecordBatch) -> pa.Array:
+        """The values of the first column that names a record: zeros of either sign are one key to a merge, but two to Arrow's look-up."""
+        values = value_at(rows, self.keys[0])
+        return pc.add(values, pa.scalar(0, values.type)) if kinds.is_floating(values.type) else values
+
     def rows(self, gone: pa.Table) -> Rows:
         """The records that rows which go were true by, those that said the same meanwhile among them; what came before and behind stays."""
         spans: dict[tuple[Any, ...], list[Span]] = {}
         first = list[pa.Array]()
         for batch in gone.to_batches():
-            first.append(value_at(batch, self.keys[0]))
+            first.append(self.first_key(batch))
             ends = zip(*(comparable(batch.column(name)) for name in self.bounds), strict=True)
             for key, span in zip(_keys(batch, self.keys), ends, strict=True):
                 spans.setdefault(key, []).append(span)
@@ -73,7 +79,7 @@ class _Within:
 
     def met(self, rows: pa.RecordBatch) -> Mask:
         found = np.zeros(rows.num_rows, dtype=bool)
-        likely = pc.is_in(value_at(rows, self.remembered.keys[0]), value_set=self.first)
+        likely = pc.is_in(self.remembered.first_key(rows), value_set=self.first)
         places = np.flatnonzero(likely.to_numpy(zero_copy_only=False))
         some = rows.take(pa.array(places))
         moments = comparable(value_at(some, self.remembered.moment))

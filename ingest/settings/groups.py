@@ -280,7 +280,7 @@ class Sink(Group):
     """The folder of all tables. A path, relative to the settings file, under which driver and workers see the same; or a URL: `s3://bucket/lake`, `abfss://container@account.dfs.core.windows.net/lake`, `az://container/lake`, `gs://bucket/lake`, `hdfs://namenode:8020/lake`."""
     mode: Literal["append"] = "append"
     """How rows land: `append` adds each record as a row."""
-    log_retention_days: Annotated[int, Field(ge=1)] = 2
+    log_retention_days: Annotated[int, Field(ge=1, le=365_000)] = 2
     """For how long the versions of a table that is made here can be read again: what its log has beyond that goes with the next checkpoint of it. A table that is there keeps what it says itself (`delta.logRetentionDuration`)."""
     properties: TableProperties = Field(default_factory=dict)
     """Properties of all entities' tables, by their own names, such as `delta.checkpointInterval`; `tables` says more of some tables. A table that is there gets them with its next rows."""

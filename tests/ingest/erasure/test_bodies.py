@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.bodies import Rows
 from distributary.ingest.routing.as_said import met_as_it_was
 from distributary.ingest.routing.conditions import ReadCondition
@@ -120,3 +122,44 @@ def test_keys_are_meant_whatever_their_rows_say() -> None:
         True,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"__before.who.id": WIDE}, ([True], 0)),
+        ({"__before.Who.ID": WIDE}, ([True], 0)),
+        ({"__before": {"who": {"id": WIDE}}}, ([True], 0)),
+        ({"__before.who.id": WIDE + 1}, ([False], 0)),
+        ({"__before.who.name": 7}, ([False], 0)),
+        ({"__before.who.id": "x"}, ([False], 1)),
+    ],
+)
+@pytest.mark.parametrize("was", [None, {"who": {"id": None, "name": "ann"}}])
+def test_what_had_no_place_in_a_row_as_it_was_is_looked_into_too(said: Any, expected: Any, was: Any) -> None:
+    """Otherwise a row stays by whose earlier image alone a person is known, of which the value did not fit the column."""
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.array([{"id": 3, "name": "gone"}], WHO),
+            pa.array([was], pa.struct([("who", WHO)])),
+            pa.array([json.dumps(said)]),
+        ],
+        ["who", "__before", "_rescued_data"],
+    )
+    which = Rows(SEVEN, "_rescued_data")
+    assert (which.met(rows).tolist(), which.unread) == expected
+
+
+def test_it_is_found_by_the_name_that_the_table_has_for_it() -> None:
+    where = ReadCondition(Call("=", (Field(("mail",)), Literal("ann@x"))))
+    rows = pa.RecordBatch.from_pydict(
+        {
+            "mail": ["none"],
+            "__before": pa.array([None], pa.struct([("e-mail", pa.int32())])),
+            "_rescued_data": ['{"__before.e-mail":"ann@x"}'],
+        }
+    )
+    columns = pa.schema([("mail", pa.string()), *list(rows.schema)[1:]])
+    was = AsItWas(("__before",), list(columns), {("e-mail",): "mail"})
+    table = [columns.field(0).with_metadata({b"distributary.source": b"mail"}), *list(columns)[1:]]
+    assert Rows(where, "_rescued_data", was=replace(was, table=table)).met(rows).tolist() == [True]

@@ -47,3 +47,11 @@ def test_keys_may_be_such_times_too() -> None:
     gone = pa.table({"k": pa.array([FAR], TIME), "valid_from": [1], "valid_to": [3]})
     rows = pa.RecordBatch.from_pydict({"k": pa.array([FAR, FAR + 1], TIME), "at": [2, 2]})
     assert BY.rows(gone).met(rows).tolist() == [True, False]
+
+
+def test_keys_that_are_no_number_and_zeros_of_either_sign_are_found() -> None:
+    """Rows of such keys are one key's to a merge, whatever their bits are."""
+    nan = float("nan")
+    gone = pa.table({"k": pa.array([nan, -0.0]), "valid_from": [1, 1], "valid_to": [3, 3]})
+    rows = pa.RecordBatch.from_pydict({"k": pa.array([nan, 0.0, -0.0, 1.0]), "at": [2, 2, 2, 2]})
+    assert BY.rows(gone).met(rows).tolist() == [True, True, True, False]

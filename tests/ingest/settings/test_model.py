@@ -153,6 +153,7 @@ decode: restart
         ("game_name", "game_name\n  max_tables: many", "route.max_tables: write a whole number"),
         ("game_name", "game_name\n  max_tables: 0", "route.max_tables: write a number of at least 1"),
         ("./lake", "./lake\nlimits: {arrow_rows: 9999999999}", "a number of at most 2147483647"),
+        ("./lake", "./lake\n  log_retention_days: 9999999999", "a number of at most 365000"),
         ("./lake", "./lake\nlimits: {batch_rows: 9223372036854775808}", "at most 9223372036854775807"),
         ("game_name", "game_name\n  fold_case: maybe", "route.fold_case: write true or false"),
         ("8081/", "8081/?x=1", "registry.url: it is no http or https address"),
