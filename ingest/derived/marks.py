@@ -75,8 +75,8 @@ class Marks:
             found = json.loads(self.files.read(f"{self._folder}/{newest}"))
             told = Mark(found["sink"], found["id"], found["version"], found["entry"])
             ends = {int(name): int(end) for name, end in found.get("ends", {}).items()}
-            others = {name: str(found.get(name, "")) for name in ("topic", "begun", "anywhere")}
-            return number, replace(told, ends=ends, **others)
+            topic, begun, anywhere = (str(found.get(name, "")) for name in ("topic", "begun", "anywhere"))
+            return number, replace(told, topic=topic, ends=ends, begun=begun, anywhere=anywhere)
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             # Somebody else's or a later version's: all is sent again.
             return number, None
