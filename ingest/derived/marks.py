@@ -28,6 +28,7 @@ class Mark:
     topic    the topic's UUID, which tells it from one that was made anew; empty from a broker without any, and in marks of before
     ends     where each partition of the topic ended behind what it was sent; nothing where nobody knows, and in marks of before
     begun    of one that is put before anything is sent, with no `sink` yet: what tells the sink
+    anywhere tells the sink, too, by all but the addresses of its brokers; empty in marks of before
     """
 
     sink: str
@@ -37,6 +38,7 @@ class Mark:
     topic: str = ""
     ends: Mapping[int, int] = field(default_factory=dict)
     begun: str = ""
+    anywhere: str = ""
 
     @classmethod
     def of(cls, sink: str, table: Input, topic: str = "", ends: Mapping[int, int] | None = None) -> Mark:
@@ -73,8 +75,8 @@ class Marks:
             found = json.loads(self.files.read(f"{self._folder}/{newest}"))
             told = Mark(found["sink"], found["id"], found["version"], found["entry"])
             ends = {int(name): int(end) for name, end in found.get("ends", {}).items()}
-            topic, begun = str(found.get("topic", "")), str(found.get("begun", ""))
-            return number, replace(told, topic=topic, ends=ends, begun=begun)
+            topic, begun, anywhere = (str(found.get(name, "")) for name in ("topic", "begun", "anywhere"))
+            return number, replace(told, topic=topic, ends=ends, begun=begun, anywhere=anywhere)
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             # Somebody else's or a later version's: all is sent again.
             return number, None

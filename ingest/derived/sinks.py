@@ -224,7 +224,8 @@ class _Sending:
     def bring_up(self, *, whole: bool) -> tuple[int | None, str]:
         """How many records were sent, None where the topic has the newest version already; and what else there is to say."""
         marks, now, topic, uuids = self._marks(), _now(self.place), self._topic(), self.outside.uuids
-        if not whole and self._has(marks.last()[1], now.input, uuids.seen(topic)):
+        seen = uuids.seen(topic)
+        if not whole and self._has(self._last(marks, seen)[1], now.input, seen):
             return None, ""
         uuids.require_answering(topic)
         try:
@@ -240,8 +241,8 @@ class _Sending:
         """The same by the one who sends to it from now on."""
         with to_kafka.sending(topic) as producer:
             # What is there now nobody else adds to.
-            number, mark = marks.last()
             now, seen = _now(self.place), Uuids().seen(topic)
+            number, mark = self._last(marks, seen)
             if not whole and self._has(mark, now.input, seen):
                 return None, ""
             anew = mark is not None and self._is_own(mark) and not mark.is_of(seen.uuid)
@@ -264,7 +265,8 @@ class _Sending:
         # Where nobody tells them for once those of before stay: strays behind them are found later.
         kept = mark.ends if mark is not None and self._is_own(mark) and not anew else {}
         ends = reached if seen.ends else kept
-        marks.put_behind(number, Mark.of(self._digest(), now.input, self._known(mark, seen.uuid), ends))
+        sent_up_to = Mark.of(self._digest(), now.input, self._known(mark, seen.uuid), ends)
+        marks.put_behind(number, replace(sent_up_to, anywhere=self._anywhere()))
         why = [strays.why] if strays.why else []
         if dropped:
             why.append(
@@ -275,8 +277,16 @@ class _Sending:
     def _begun(self, marks: Marks, number: int, mark: Mark | None, table: Input, seen: Seen) -> int:
         """Have it said where a topic ends that is sent all rows: by that what is sent before somebody dies is found. The number of the newest mark then."""
         begun = Mark.of("", table, self._known(mark, seen.uuid), seen.ends)
-        marks.put_behind(number, replace(begun, begun=self._digest()))
+        marks.put_behind(number, replace(begun, begun=self._digest(), anywhere=self._anywhere()))
         return marks.last()[0]
+
+    def _last(self, marks: Marks, seen: Seen) -> tuple[int, Mark | None]:
+        """The newest mark and its number. Of brokers that were called otherwise it is this sink's, too, where the topic is the same one."""
+        number, mark = marks.last()
+        if mark is None or not seen.uuid or (mark.topic, mark.anywhere) != (seen.uuid, self._anywhere()):
+            return number, mark
+        own = self._digest()
+        return number, replace(mark, sink=mark.sink and own, begun=mark.begun and own)
 
     def _strays(self, topic: Topic, mark: Mark, ends: Mapping[int, int], *, known: bool) -> _Strays:
         """What the topic may have beside what its mark tells of; `known` is whether that can be told any more."""
@@ -348,7 +358,13 @@ class _Sending:
 
     def _digest(self) -> str:
         """Tells this sink from one with other records."""
-        servers = self.to.options(self.outside.kafka)["bootstrap.servers"]
+        return self._digest_at(self.to.options(self.outside.kafka)["bootstrap.servers"])
+
+    def _anywhere(self) -> str:
+        """The same, wherever its brokers are."""
+        return self._digest_at("")
+
+    def _digest_at(self, servers: str) -> str:
         parts = (_WAY, servers, self._name(), self.to.format, self._subject(), *self._keys())
         return hashlib.sha256("\n".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 

@@ -123,6 +123,9 @@ class Uuids:
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return GONE
+            if not issubclass(_kind(error.args[0]), BrokerUnavailable):
+                # One that may not be asked about is no matter of the others.
+                return ""
         except NotInTime:
             pass
         self._clients[cluster] = None

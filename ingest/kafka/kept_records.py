@@ -57,29 +57,10 @@ class Reading:
     def read(self, files: Iterable[KeptFile]) -> Iterator[pa.RecordBatch]:
         """The records with the columns that `worker_columns` has, and their topic."""
         for one in files:
-            data = pq.ParquetFile(
-                one.place.reader(one.name, one.bytes),
-                pre_buffer=one.place.remote,
-                coerce_int96_timestamp_unit="us",
-            )
-            there = [name for name in bronze.RECORD.names if name in data.schema_arrow.names]
-            for group in range(one.part, data.num_row_groups, one.parts):
-                told = data.metadata.row_group(group)
-                each = max(told.total_byte_size // max(told.num_rows, 1), 1)
-                rows = min(self.rows, max(_BYTES // each, 1))
-                for batch in data.iter_batches(rows, [group], columns=there):
-                    yield from _bounded(self._columns(batch))
+            for rows in rows_of(one, self.rows):
+                yield from _bounded(self._columns(rows))
 
-    def _columns(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        names = batch.schema.names
-        # Whoever brought files together may have written texts as other kinds of texts.
-        whole = pa.RecordBatch.from_arrays(
-            [
-                batch[one.name].cast(one.type) if one.name in names else pa.nulls(len(batch), one.type)
-                for one in bronze.RECORD
-            ],
-            schema=bronze.RECORD,
-        )
+    def _columns(self, whole: pa.RecordBatch) -> pa.RecordBatch:
         wanted = self.wanted(whole)
         kept = whole if wanted.true_count == len(wanted) else whole.filter(wanted)
         topic, partition, offset, ts, ts_type, key, value, headers = kept.columns
@@ -136,6 +117,33 @@ class KeptRecords:
         """What `work` makes of each task's records."""
         reading = self.reading
         return by_parts(self.spark, self.shares, lambda files: work(reading.read(files)), schema)
+
+
+def rows_of(file: KeptFile, most: int = 10_000) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, at most so many at once, with the columns that records have, whoever wrote it."""
+    data = pq.ParquetFile(
+        file.place.reader(file.name, file.bytes),
+        pre_buffer=file.place.remote,
+        coerce_int96_timestamp_unit="us",
+    )
+    there = [name for name in bronze.RECORD.names if name in data.schema_arrow.names]
+    for group in range(file.part, data.num_row_groups, file.parts):
+        told = data.metadata.row_group(group)
+        each = max(told.total_byte_size // max(told.num_rows, 1), 1)
+        for batch in data.iter_batches(min(most, max(_BYTES // each, 1)), [group], columns=there):
+            yield _as_records(batch)
+
+
+def _as_records(batch: pa.RecordBatch) -> pa.RecordBatch:
+    names = batch.schema.names
+    # Whoever brought files together may have written texts as other kinds of texts.
+    return pa.RecordBatch.from_arrays(
+        [
+            batch[one.name].cast(one.type) if one.name in names else pa.nulls(len(batch), one.type)
+            for one in bronze.RECORD
+        ],
+        schema=bronze.RECORD,
+    )
 
 
 def last_header(headers: pa.ListArray, name: str) -> pa.BinaryArray:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from time import monotonic
+from typing import TypeAlias
 
 from distributary.errors import CheckpointMismatch, NewerFormat
 from distributary.ingest.storage.contract import Files, Info
@@ -24,12 +25,19 @@ _PIECE = 8 << 20
 
 _THREADS_IN_STORES = 16
 
+# Of those that were copied and cannot be deleted so many are known.
+_MOST_STAYING = 100_000
+
 # So long no batch begins because files are moved.
 _SECONDS = 10.0
 
 FORMAT = 1
 
 _SAID = ".distributary-archived"
+
+
+Staying: TypeAlias = dict[tuple[int, Info], str]
+"""Files that were copied and cannot be deleted, each with its number, and where their copies are."""
 
 
 class Archive:
@@ -42,6 +50,7 @@ class Archive:
         """`register` is the register's id. Nothing is asked yet."""
         self.files, self._path, self._register = files, f"{_SAID}/{register}.json", register
         self._moved: int | None = None
+        self._staying: Staying = {}
 
     def require_unread(self, first: int, folder: Files) -> None:
         """Raises CheckpointMismatch where files from this number on were moved, and reading goes on there: what says so was put back from an older copy."""
@@ -78,7 +87,7 @@ class Archive:
             left.append(one)
             return False
 
-        move(folder, self.files, single.values(), comes_to)
+        move(folder, self.files, single.values(), comes_to, self._staying)
         return left
 
     def _say(self, number: int) -> None:
@@ -113,22 +122,29 @@ def move(
     to: Files,
     files: Iterable[tuple[int, Info]],
     comes_to: Callable[[tuple[int, Info]], bool] = lambda one: True,
+    staying: Staying | None = None,
 ) -> int:
     """How many of these files, each with its number, were moved, with their paths; one that was written to since stays.
 
     Where another file is that was moved before from the same path, the number comes into the name. What fails is done another time, and so is
-    what it `comes_to` no more.
+    what it `comes_to` no more. What is among those that are `staying` is neither read nor told again.
     """
+    known: Staying = {} if staying is None else staying
 
     def moved(one: tuple[int, Info]) -> bool:
         number, file = one
+        before = copy = known.get(one)
         try:
             if not comes_to(one) or not _is_as_it_was(folder, file):
                 return False
-            _copy(folder, to, number, file)
+            copy = before if before and _is_there(to, before, file) else _copy(folder, to, number, file)
+            known.pop(one, None)
             return _deleted(folder, file)
         except OSError as error:
-            _log.warning("%s/%s stays there for now, and is not archived: %s", folder, file.path, error)
+            if before is None:
+                _log.warning("%s/%s stays there for now, and is not archived: %s", folder, file.path, error)
+            if copy is not None and len(known) < _MOST_STAYING:
+                known[one] = copy
             return False
 
     with ThreadPoolExecutor(_THREADS_IN_STORES if folder.remote or to.remote else 1) as pool:
@@ -159,19 +175,24 @@ def _is_as_it_was(folder: Files, file: Info) -> bool:
     return now is not None and (now.size, now.tag) == (file.size, file.tag)
 
 
-def _copy(folder: Files, to: Files, number: int, file: Info) -> None:
-    """Have a file there, under its own path or, where another one has that, one with its number."""
+def _is_there(to: Files, path: str, file: Info) -> bool:
+    there = to.info(path)
+    return there is not None and there.size == file.size
+
+
+def _copy(folder: Files, to: Files, number: int, file: Info) -> str:
+    """Have a file there, under its own path or, where another one has that, one with its number: which of both it is."""
     above, slash, name = file.path.rpartition("/")
     first, dot, rest = name.partition(".")
     for path in (file.path, f"{above}{slash}{first}.{number}{dot}{rest}"):
         there = to.info(path)
         if there is None:
             _put(folder, to, file, path)
-            return
+            return path
         # An earlier attempt has put it there.
         if there.size == file.size and _digest(folder, file) == _digest(to, there):
             to.sync([path])
-            return
+            return path
     raise FileExistsError(f"{to} has other files of its name, and of its number")
 
 

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from deltalake.exceptions import DeltaError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from distributary.errors import PipelineError
 from distributary.ingest.bronze import rows as bronze
-from distributary.ingest.kafka.kept_records import KeptFile, KeptRecords, Reading
+from distributary.ingest.kafka.kept_records import KeptFile, KeptRecords, Reading, rows_of
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.columns import DataColumns
@@ -41,11 +40,6 @@ PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 PLACE_AND_TIME = pa.schema([bronze.SCHEMA.field(name) for name in (*PLACE, "kafka_ts")])
 
 _MOST_SPANS = 50_000
-
-# How many bytes of records a worker takes from a file at once, where it reads files itself.
-_BYTES = 8 * 2**20
-
-_MOST_ROWS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,17 +166,13 @@ class RawRecords:
 
     def in_files(self, spark: SparkSession, offsets: Offsets, chosen: Chosen) -> KeptRecords:
         """The same as `frame`, for workers that read the files themselves; those that are kept several times come as often."""
-        files = [KeptFile(one.place, one.name, one.add["size"]) for one in self.files]
-        return KeptRecords(spark, files, Reading(partial(_are_wanted, offsets=offsets, chosen=chosen)))
+        wanted = partial(_are_wanted, offsets=offsets, chosen=chosen)
+        return KeptRecords(spark, self._kept(), Reading(wanted))
 
     def frame(self, spark: SparkSession, offsets: Offsets, chosen: Chosen, *, once: bool) -> DataFrame:
         """The records of a range, and of the time that is chosen, as Spark's Kafka source gives them; `once` leaves out those that are kept several times."""
         if self.files[0].place.remote:
-            places = {one.place.url: one.place for one in self.files}
-            told = [(one.place.url, one.name, one.add["size"]) for one in self.files]
-            found = by_parts(
-                spark, told, lambda one: _read(places[one[0]], one[1], one[2]), spark_schema(bronze.RECORD)
-            )
+            found = by_parts(spark, self._kept(), rows_of, spark_schema(bronze.RECORD))
         else:
             paths = [f"{pattern_of(one.place.url)}/{pattern_of(one.name)}" for one in self.files]
             found = reader(spark).schema(spark_schema(bronze.RECORD)).parquet(*paths)
@@ -209,6 +199,9 @@ class RawRecords:
             sql.col("headers"),
         )
 
+    def _kept(self) -> list[KeptFile]:
+        return [KeptFile(one.place, one.name, one.add["size"]) for one in self.files]
+
 
 def _lies_in(offsets: Offsets) -> Column:
     # As text: each part of a condition that is put together is a call of the JVM, of hundreds of partitions thousands.
@@ -222,15 +215,3 @@ def _lies_in(offsets: Offsets) -> Column:
 def _lies_between(number: int, offsets: tuple[int, int]) -> str:
     first, end = offsets
     return f"(kafka_partition = {number} and kafka_offset >= {first} and kafka_offset < {end})"
-
-
-def _read(place: Files, name: str, size: int) -> Iterator[pa.RecordBatch]:
-    file = pq.ParquetFile(place.reader(name, size), pre_buffer=True)
-    bytes_each = sum(
-        file.metadata.row_group(group).total_byte_size for group in range(file.num_row_groups)
-    ) // max(1, file.metadata.num_rows)
-    rows = min(_MOST_ROWS, max(1, _BYTES // max(1, bytes_each)))
-    for part in file.iter_batches(rows, columns=list(bronze.RECORD.names)):
-        yield pa.RecordBatch.from_arrays(
-            [part[one.name].cast(one.type) for one in bronze.RECORD], schema=bronze.RECORD
-        )

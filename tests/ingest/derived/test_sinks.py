@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -235,3 +238,53 @@ def test_a_registry_that_does_not_answer_is_waited_for_once_a_turn(
         with pytest.raises(RegistryUnavailable):
             bring_up(spark, one, root.below(name), outside, whole=False)
     assert asked == ["a-value"]
+
+
+@pytest.mark.parametrize(
+    ("uuid", "of_before"),
+    [("the same", True), ("another", False), ("", False)],
+    ids=["same", "other", "unknown"],
+)
+def test_brokers_that_are_called_otherwise_have_the_topic_that_they_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uuid: str, of_before: bool
+) -> None:
+    """Sent all rows as for the first time, the topic would keep the keys that went since it was sent some."""
+    told, before = "the same", list[bool]()
+
+    def records(_: Any, __: Any, had: object, **___: Any) -> list[Any]:
+        before.append(had is not None)
+        return []
+
+    monkeypatch.setattr(Uuids, "of", lambda *_: told)
+    monkeypatch.setattr(to_kafka, "sending", lambda _: nullcontext())
+    monkeypatch.setattr(to_kafka, "send", lambda *_: 1)
+    monkeypatch.setattr(sinks._Sending, "_records", records)
+    monkeypatch.setattr(sinks, "_pairs", lambda found: found)
+    root = PosixFiles(tmp_path)
+    (one,) = instances([Derived.model_validate(RULE)], Entities({}, folds=False))
+    for servers, told in (("a:9092", "the same"), ("a:9092,b:9092", uuid)):  # noqa: B007 - it is what brokers tell
+        kafka = {"bootstrap.servers": servers}
+        outside = Outside("games", kafka=kafka, marks=root.below("checkpoint"))
+        write_deltalake(f"{root.url}/gold", pa.table({"city": ["Ulm"], "n": [1]}), mode="append")
+        bring_up(None, one, root.below("gold"), outside, whole=False)  # type: ignore[arg-type] # none is needed
+    assert before == [False, of_before]
+
+
+def test_a_topic_that_nobody_may_ask_about_is_no_matter_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        """Of one topic nobody is told, of the other its UUID."""
+
+        def describe_topics(self, topics: Any, **_: Any) -> dict[str, Future[Any]]:
+            (name,), asked = topics.topic_names, Future[Any]()
+            if name == "secret":
+                asked.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+            else:
+                asked.set_result(name)
+            return {name: asked}
+
+    monkeypatch.setattr(to_kafka, "_admin", lambda _: Client())
+    monkeypatch.setattr(
+        to_kafka, "as_topic", lambda name: SimpleNamespace(uuid=f"of {name}", partitions=(0,))
+    )
+    uuids, there = Uuids(), {"bootstrap.servers": "there"}
+    assert [uuids.of(Topic(name, there, "sender")) for name in ("secret", "open")] == ["", "of open"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from distributary.ingest.bronze import rows as bronze
 from distributary.ingest.kafka import kept_records
-from distributary.ingest.kafka.kept_records import KeptFile, KeptRecords, Reading, last_header
+from distributary.ingest.kafka.kept_records import KeptFile, KeptRecords, Reading, last_header, rows_of
 from distributary.ingest.kafka.records import RAW_SCHEMA, raw_records
 from distributary.ingest.reshaping.rule import Beside
 from distributary.ingest.storage.opening import files_at
@@ -143,3 +143,17 @@ def test_of_several_headers_of_a_name_the_last_counts(
     headers = pa.array(rows, bronze.HEADERS).slice(skipped)
     wanted = [dict(one or ()).get("b") for one in told[skipped:]]
     assert last_header(headers, "b").to_pylist() == wanted
+
+
+def test_rows_are_those_of_records_whoever_wrote_them(tmp_path: Path) -> None:
+    """Spark writes times of its own kind, of which Arrow makes nanoseconds: of the year 3000 there are none."""
+    file, _ = kept(tmp_path, "one", 0, 3)
+    late = datetime(3000, 1, 2, tzinfo=timezone.utc)
+    told = pq.read_table(tmp_path / "one").drop_columns(["headers"])
+    times = pa.array([late] * 3, pa.timestamp("us", "UTC"))
+    told = told.set_column(told.schema.get_field_index("kafka_ts"), "kafka_ts", times)
+    pq.write_table(told, tmp_path / "two", use_deprecated_int96_timestamps=True)
+    (rows,) = rows_of(KeptFile(file.place, "two", (tmp_path / "two").stat().st_size))
+    assert rows.schema.equals(bronze.RECORD)
+    assert rows["kafka_ts"].to_pylist() == [late] * 3
+    assert rows["headers"].null_count == 3

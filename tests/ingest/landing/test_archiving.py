@@ -155,3 +155,32 @@ def test_a_file_that_is_given_twice_is_moved_once(tmp_path: Path, monkeypatch: p
     archive = Archive(files.below("archive"), "its id")
     archive.move(files.below("landing"), [(4, known[0]), (7, known[0]), (4, known[0])], threading.Event())
     assert asked == [7]
+
+
+def test_what_cannot_be_deleted_is_read_once_and_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else each batch waits until all such files are read whole, there and here."""
+    files, copied = PosixFiles(tmp_path), list[int]()
+    put(files, {"a": b"its content"})
+    folder, to, copy = files.below("landing"), files.below("archive"), archiving._copy
+
+    def counted(folder: Files, to: Files, number: int, file: Info) -> Any:
+        copied.append(number)
+        return copy(folder, to, number, file)
+
+    def deleted(*_: Any) -> bool:
+        raise PermissionError("its folder is not yours")
+
+    known, archive = list(enumerate(folder.walk(), 4)), Archive(to, "its id")
+    monkeypatch.setattr(archiving, "_copy", counted)
+    with monkeypatch.context() as refusing:
+        refusing.setattr(archiving, "_deleted", deleted)
+        for _ in range(3):
+            archive.move(folder, known, threading.Event())
+        assert (copied, len(caplog.messages)) == ([4], 1)
+        to.delete(["a"])
+        archive.move(folder, known, threading.Event())
+        assert (copied, len(caplog.messages), to.read("a")) == ([4, 4], 1, b"its content")
+    archive.move(folder, known, threading.Event())
+    assert (copied, to.read("a"), list(folder.walk())) == ([4, 4], b"its content", [])
