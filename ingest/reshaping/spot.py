@@ -53,15 +53,17 @@ class Spot:
         return replace(found, rest=(*found.rest, *within))
 
     def field_of_record(self, of: pa.StructType, name: str) -> Spot:
-        """The same of a field of a record. One that may be of several types has a union as its only column, by a name that no record has."""
+        """The same of a field of a record. A schema that is no record has one column, by a name that no field gave it, and in it, as a union, a
+        list or what may be null, the record that the paths speak of: what is hidden is so there.
+        """
         found = self.field(name)
-        if not self.rest or of.num_fields != 1 or name != _WHOLE or not _is_union(of.field(0).type):
+        if not self.rest or of.num_fields != 1 or name != _WHOLE:
             return found
-        union = of.field(0).type
+        whole = of.field(0).type
         within = (
             (path, op)
             for path, op in self.rest
-            if op.what in HIDING and fold(path[0]) != _WHOLE and Spot((), ((path, op),), True).leads_in(union)
+            if op.what in HIDING and fold(path[0]) != _WHOLE and Spot((), ((path, op),), True).leads_in(whole)
         )
         return replace(found, rest=(*found.rest, *within))
 

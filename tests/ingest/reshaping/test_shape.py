@@ -346,6 +346,19 @@ def test_what_is_hidden_in_a_record_stays_so_when_that_becomes_one_of_several() 
     assert by_path == columns_of(rule(leave=["email"]), schema)
 
 
+@pytest.mark.parametrize(
+    "whole",
+    [lambda one: one, pa.list_, lambda one: pa.map_(pa.string(), one), lambda one: pa.list_(pa.list_(one))],
+)
+def test_what_is_hidden_in_a_record_stays_so_where_the_schema_becomes_one_that_holds_it(whole: Any) -> None:
+    """`["null", Person]`, an array or a map of persons: none is a record, so that the only column has them."""
+    schema = pa.schema([("value", whole(PERSON))])
+    hidden = rule(leave=["email"], hash=["name"])
+    assert columns_of(hidden, schema) == pa.schema([("value", whole(pa.struct([("name", pa.string())])))])
+    assert is_there(rule(leave=["email"]), ("email",), schema)
+    assert columns_of(rule(leave=["vat"]), schema) == schema
+
+
 def test_a_union_without_what_is_hidden_is_left_alone() -> None:
     schema = pa.schema([("value", pa.struct([("member0", pa.string()), ("member1", pa.int64())]))])
     assert columns_of(rule(leave=["email"]), schema) == schema
