@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pyarrow as pa
@@ -42,14 +42,23 @@ class AsItWas:
 
     def each(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows with one such column at a time, by the name of its own: by the names that fields have there, and by the table's."""
-        there = [name for name in self.names if name in rows.schema.names]
-        others = [name for name in rows.schema.names if name not in there]
-        for name in there:
+        for name in self.found_in(rows):
             was = rows.column(name)
             called = self._as_in_table(was)
             for values in (was,) if called is None else (was, called):
-                columns = [*(rows.column(one) for one in others), values]
-                yield pa.RecordBatch.from_arrays(columns, [*others, AS_IT_WAS])
+                yield self._by_own_name(rows, values)
+
+    def each_of(self, rows: pa.RecordBatch, values: pa.Array) -> Iterator[pa.RecordBatch]:
+        """The same with these values as the only such column."""
+        return replace(self, names=(AS_IT_WAS,)).each(self._by_own_name(rows, values))
+
+    def found_in(self, rows: pa.RecordBatch) -> list[str]:
+        """Which of these columns the rows have."""
+        return [name for name in self.names if name in rows.schema.names]
+
+    def _by_own_name(self, rows: pa.RecordBatch, values: pa.Array) -> pa.RecordBatch:
+        others = [name for name in rows.schema.names if name not in self.names]
+        return pa.RecordBatch.from_arrays([*map(rows.column, others), values], [*others, AS_IT_WAS])
 
     def _as_in_table(self, was: pa.Array) -> pa.Array | None:
         """The same rows with the table's names; None where these are those that they have."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -75,12 +75,8 @@ class Rows:
         said = list(_rescued_before(rescued, self.was))
         if not said:
             return
-        there = [name for name in self.was.names if name in row.schema.names]
-        whole = json.dumps(_whole(_object(row, there), said), default=str)
-        others = [name for name in row.schema.names if name not in there]
-        columns = [*(row.column(name) for name in others), pa.array([whole], pa.string())]
-        again = pa.RecordBatch.from_arrays(columns, [*others, AS_IT_WAS])
-        for each in replace(self.was, names=(AS_IT_WAS,)).each(again):
+        whole = json.dumps(_whole(_object(row, self.was.found_in(row)), said), default=str)
+        for each in self.was.each_of(row, pa.array([whole])):
             met, unknown = met_as_it_was(condition, each)
             yield True if met[0] else None if unknown[0] else False
 
