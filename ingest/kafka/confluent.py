@@ -96,7 +96,8 @@ class ConfluentClient:
         return found
 
     def close(self) -> None:
-        """Nothing to do: librdkafka's threads end with the last reference to the client."""
+        """End the connection: librdkafka's threads, which look for a broker that is away for ever, end with the last reference to its client."""
+        del self._admin
 
     def _start(self, call: Callable[[float], T]) -> T:
         try:

@@ -15,6 +15,7 @@ from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
 
 from distributary.ingest.kafka.cluster import TIMEOUT_SECONDS
 from distributary.ingest.run import run
+from distributary.producer_sim.stack.ports import LOOPBACK, free_port
 
 pytestmark = [pytest.mark.spark, pytest.mark.stack]
 
@@ -74,7 +75,7 @@ def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(
 
 def test_a_run_that_is_told_to_stop_while_kafka_is_silent_ends_at_once(kit: PipelineKit) -> None:
     stop = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as silent:
+    with socket.create_server((LOOPBACK, free_port())) as silent:
         kit.configured(
             source={"kafka": {"bootstrap.servers": f"127.0.0.1:{silent.getsockname()[1]}"}},
         )

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 
 import pytest
@@ -24,6 +24,7 @@ from distributary.ingest.kafka.connection import connect
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.settings.groups import Source
 from distributary.producer_sim.stack.local import LocalStack
+from distributary.producer_sim.stack.ports import LOOPBACK, free_port
 
 Connect = Callable[..., AbstractContextManager[KafkaCluster]]
 
@@ -41,15 +42,14 @@ def source(servers: str, topics: Sequence[str] = ("events",), **kafka: str) -> S
 @pytest.fixture
 def silent_port() -> Iterator[str]:
     """An address where connections are taken and nothing is ever said."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        yield f"127.0.0.1:{server.getsockname()[1]}"
+    with socket.create_server((LOOPBACK, free_port())) as server:
+        yield f"{LOOPBACK}:{server.getsockname()[1]}"
 
 
 @pytest.fixture
 def closed_port() -> str:
     """An address where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return f"127.0.0.1:{server.getsockname()[1]}"
+    return f"{LOOPBACK}:{free_port()}"
 
 
 def test_a_broker_that_does_not_answer_is_named_in_time(connecting: Connect, silent_port: str) -> None:
@@ -69,6 +69,24 @@ def test_a_refused_connection_is_told_as_such(connecting: Connect, closed_port: 
         connecting(source(closed_port), timeout_seconds=1.0) as cluster,
     ):
         cluster.end_offsets()
+
+
+def test_nobody_asks_a_broker_any_more_that_was_not_there_when_its_client_was_closed(
+    closed_port: str,
+) -> None:
+    """Whoever listens there next would be spoken to for as long as this program lives."""
+    with (
+        suppress(BrokerUnavailable),
+        connect(source(closed_port), timeout_seconds=0.2) as cluster,
+    ):
+        cluster.end_offsets()
+    with socket.create_server((LOOPBACK, int(closed_port.rpartition(":")[2]))) as server:
+        server.settimeout(2.0)
+        # It would come at least once a second by now.
+        with pytest.raises(TimeoutError):
+            server.accept()
+    # Kept up to here: it is not its end that has ended the client.
+    assert isinstance(cluster, KafkaCluster)
 
 
 def test_an_outage_is_waited_for_where_somebody_is_told(connecting: Connect, closed_port: str) -> None:

@@ -23,6 +23,7 @@ from distributary.ingest.kafka.reachable import what_is_wrong_at
 from distributary.ingest.kafka.source import TopicReader
 from distributary.ingest.kafka.time_overflow import before_overflows
 from distributary.ingest.settings.groups import Source
+from distributary.producer_sim.stack.ports import LOOPBACK, free_port
 
 PLANTED = "planted-secret"
 
@@ -49,15 +50,13 @@ def quiet(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -
 @contextmanager
 def refusing() -> Iterator[int]:
     """A port where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = int(server.getsockname()[1])
-    yield port
+    yield free_port()
 
 
 @contextmanager
 def silent() -> Iterator[int]:
     """A port where connections are taken and nothing is said."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with socket.create_server((LOOPBACK, free_port())) as server:
         yield int(server.getsockname()[1])
 
 

@@ -26,6 +26,7 @@ from distributary.ingest.interruptible import Stopped
 from distributary.ingest.routing.read_ahead import _command, read_ahead
 from distributary.ingest.spark.jvm import _ASKED_FOR, JvmDied, jvm_needed, require_jvm, sifted
 from distributary.ingest.spark.session import spark_session
+from distributary.producer_sim.stack.ports import LOOPBACK, free_port
 
 PATIENCE_SECONDS = 240
 
@@ -57,7 +58,7 @@ def the_jvm_of(process: int) -> psutil.Process:
 @pytest.mark.heavy
 @pytest.mark.spark
 def test_a_jvm_that_dies_while_kafka_is_asked_ends_the_command_with_a_sentence(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent:
+    with socket.create_server((LOOPBACK, free_port())) as silent:
         silent.settimeout(PATIENCE_SECONDS)
         file = settings(tmp_path, f"127.0.0.1:{silent.getsockname()[1]}", "events", "http://127.0.0.1:1")
         command = [sys.executable, "-m", "distributary", "run", str(file)]
