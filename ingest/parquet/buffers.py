@@ -198,11 +198,13 @@ class TableBuffers:
 
     def _opened(self, key: _Key, held: _Held, rows: pa.Table, last: bool) -> pq.ParquetWriter:
         table, said, _ = key
+        # To sum its columns up takes as long as to open it, where a thousand are small.
+        size = rows.nbytes
         held.name = file_name(self._generation, self._batch_id)
         held.writer = pq.ParquetWriter(
-            self._into(table, held, in_memory=last and rows.nbytes <= self._in_memory),
+            self._into(table, held, in_memory=last and size <= self._in_memory),
             rows.schema,
-            compression="snappy" if rows.nbytes <= _SMALL_BYTES else "zstd",
+            compression="snappy" if size <= _SMALL_BYTES else "zstd",
             use_dictionary=self._dictionary(held.layout, rows),
             store_schema=False,
             write_statistics=True if held.fractions is None else held.fractions.told,
