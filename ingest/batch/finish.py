@@ -59,17 +59,6 @@ def commit_metadata(manifest: Manifest, lineage: str) -> dict[str, str]:
     }
 
 
-def ahead(newest: Mapping[str, int | None], last: Manifest | None) -> list[str]:
-    """Which tables have a batch that a log has not come to, by the newest one of each and the newest manifest of the log."""
-    number = -1 if last is None else last.batch_id
-    written = set() if last is None else {folder for table in last.tables for folder in table.parts}
-    return [
-        folder
-        for folder, batch in newest.items()
-        if batch is not None and (batch > number or (batch == number and folder not in written))
-    ]
-
-
 class ParkedTables(Protocol):
     """The tables of a run that are parked: docs/adr/0019-parked-tables.md."""
 
@@ -158,10 +147,18 @@ class Finisher:
         if manifest.late_row is not None:
             # It may not be written yet.
             return not self._tables.states([BATCHES_TABLE])
+        return self._lost(manifest, "batches")
+
+    def lost_in_all(self, manifest: Manifest, waits: Collection[str]) -> bool:
+        """Whether no table has this batch and what the ledger was to get of it is gone, which nobody can make from records again."""
+        lost = self._lost(manifest, "changes") or self.lost_its_row(manifest)
+        return lost and not any(self.others(manifest, manifest.batch_id, waits))
+
+    def _lost(self, manifest: Manifest, role: str) -> bool:
         return any(
             self._tables.place(table.folder).info(file.name) is None
             for table in manifest.tables
-            if table.role == "batches"
+            if table.role == role
             for file in table.files
         )
 

@@ -14,13 +14,14 @@ from distributary.errors import CheckpointMismatch, PipelineError, TableAhead
 from distributary.ingest import failpoints
 from distributary.ingest.batch.attempt import Attempts, Decided
 from distributary.ingest.batch.decide import Before
-from distributary.ingest.batch.finish import Finisher, ahead
+from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.batch.rewrite import Rewriter
 from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.checkpoint.change_log import ChangeLog
 from distributary.ingest.checkpoint.folder import RESETS, going
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import manifest_of, names_of
+from distributary.ingest.checkpoint.put_back import ahead
 from distributary.ingest.checkpoint.spark_files import SparkFiles, batch_offsets
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, OUR_NAMES, RESERVED_TABLES
 from distributary.ingest.commit_log.entries import Batch, Rewritten
@@ -34,6 +35,8 @@ from distributary.ingest.tables.commit import OF_ONE_TABLE, is_for_all
 _log = logging.getLogger(__name__)
 
 _NEWEST_COPY = "Restore the newest one into an empty folder, not over this one, or go on with a new checkpoint and `start: from_tables`"
+
+_NEWEST_TABLES = "Restore the newest one, or go on with a new checkpoint and `start: from_tables`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,8 +263,7 @@ class BatchRunner:
         known = "no batch" if reached is None else f"batch {reached} as the newest one"
         raise CheckpointMismatch(
             f"the ledger in {run.root} has {known}, and batch {before} was in all its tables, as the log in {run.checkpoint} "
-            "says: the tables were put back from an older copy. Restore the newest one, or go on with a new checkpoint and "
-            "`start: from_tables`"
+            f"says: the tables were put back from an older copy. {_NEWEST_TABLES}"
         )
 
     def _is_in_others(self, number: int, last: Batch) -> bool:
@@ -280,14 +282,21 @@ class BatchRunner:
     def _resume_unless_done(
         self, batch: Batch, manifest: Manifest, rewritten: Sequence[Rewritten], reached: int | None
     ) -> None:
-        finisher = self.finisher
+        run, finisher = self.attempts.run, self.finisher
         if reached is None and finisher.lost_its_row(manifest) and self._is_in_all_others(manifest):
             _log.warning(
                 "the ledger in %s was dropped; batch %s is in all its other tables, and the next batch makes the ledger anew",
-                self.attempts.run.root,
+                run.root,
                 manifest.batch_id,
             )
             return
+        parked = run.parked
+        if finisher.lost_in_all(manifest, parked.waiting(manifest.batch_id) | parked.unread):
+            run.log.confirm()
+            raise CheckpointMismatch(
+                f"the lake in {run.root} has none of batch {manifest.batch_id}, whose files were in it, as the log in {run.checkpoint} says: "
+                f"the tables were put back from an older copy. {_NEWEST_TABLES}"
+            )
         self._resume(batch, manifest, rewritten)
 
     def _resume(self, batch: Batch, manifest: Manifest, rewritten: Sequence[Rewritten]) -> None:

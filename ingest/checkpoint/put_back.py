@@ -1,4 +1,4 @@
-"""Tables that were put back alone from an older copy: each is held against what the log says it was given."""
+"""Tables and logs that were put back from an older copy: each table is held against what the log says it was given."""
 
 from __future__ import annotations
 
@@ -17,6 +17,17 @@ from distributary.ingest.tables.transaction import FORGETS, is_in
 
 # So many batches back it is looked, at each start, what tables were given for which the newest ones have nothing: each is a request in a store.
 _MOST_LOOKED_AT = 10
+
+
+def ahead(newest: Mapping[str, int | None], last: Manifest | None) -> list[str]:
+    """Which tables have a batch that a log has not come to, by the newest one of each and the newest manifest of the log."""
+    number = -1 if last is None else last.batch_id
+    written = set() if last is None else {folder for table in last.tables for folder in table.parts}
+    return [
+        folder
+        for folder, batch in newest.items()
+        if batch is not None and (batch > number or (batch == number and folder not in written))
+    ]
 
 
 @dataclass(frozen=True, slots=True)

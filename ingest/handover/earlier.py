@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from distributary.errors import CheckpointMismatch, CommitImpossible, NewerFormat, PipelineError, TableAhead
-from distributary.ingest.batch.finish import Finisher, ahead
+from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, read_generation
 from distributary.ingest.checkpoint.manifests import ManifestStore, manifest_of
+from distributary.ingest.checkpoint.put_back import ahead
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, OUR_NAMES, RESERVED_TABLES
 from distributary.ingest.commit_log.entries import Batch, HandedOver, Owner, Standing
 from distributary.ingest.handover.reaching import UNREACHED, Reaching, parked_in

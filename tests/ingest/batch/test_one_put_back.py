@@ -92,6 +92,31 @@ def test_one_that_lacks_the_newest_batch_alone_gets_it_again(tmp_path: Path) -> 
     assert starts(tmp_path).rows(GOLF) == 4
 
 
+@pytest.mark.parametrize("batches", [0, 1, 3], ids=["none", "one", "three"])
+def test_tables_that_all_lack_the_newest_batch_are_named_as_put_back_and_nothing_is_added(
+    tmp_path: Path, batches: int
+) -> None:
+    """What the ledger had of it cannot be made again from records; as where a day's copy lacks the one batch of the hour."""
+    run = goes_on(query(tmp_path))
+    lake, copy = tmp_path / "lake", tmp_path / "copy"
+    for number in range(batches + 1):
+        if number == batches:
+            shutil.copytree(lake, copy) if lake.exists() else copy.mkdir()
+        batch(run)
+    shutil.rmtree(lake)
+    shutil.copytree(copy, lake)
+    for _ in range(2):
+        with pytest.raises(
+            CheckpointMismatch,
+            match=r"has none of batch .* put back from an older copy.*`start: from_tables`",
+        ):
+            starts(tmp_path)
+    assert not StuckCommits(query(tmp_path).here).read()
+    assert {path.relative_to(lake) for path in lake.rglob("*.parquet")} == {
+        path.relative_to(copy) for path in copy.rglob("*.parquet")
+    }
+
+
 def test_one_that_lacks_the_newest_batch_gets_it_though_the_log_is_closed_behind_what_was_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
