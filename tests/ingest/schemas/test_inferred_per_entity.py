@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.ingest.schemas.far_away import FarAway
 
 from distributary.codecs.base import INFERRED
 from distributary.errors import BadSchema, SchemaNotFound
@@ -42,6 +43,20 @@ def test_versions_count_over_all_entities_and_tell_whose_they_are(location: Enti
     assert json.loads(Path(location.folder, "go", "3.json").read_text(encoding="utf-8")) == json.loads(grown)
     with pytest.raises(SchemaNotFound):
         anew.by_ref(4)
+
+
+def test_the_schemas_of_many_entities_are_asked_for_at_once(tmp_path: Path) -> None:
+    """A thousand entities that a batch brings, or that grow in it, would hold it up for as long."""
+    files = FarAway(tmp_path / "schemas")
+    names = [f"game_{number:02}" for number in range(16)]
+    for number, name in enumerate(names, 1):
+        files.put_new(f"{name}/{number}.json", struct(a="long").encode())
+    files.only_together(8)
+    location = EntitySchemas(files, SUBJECT)
+    assert [schema.id for schema in location.newest(names).values()] == list(range(1, 17))
+    same = location.register_each(dict.fromkeys(names, struct(a="long")))
+    assert [schema.id for schema in same.values()] == list(range(1, 17))
+    assert [schema.entity for schema in location.by_refs(range(1, 17)).values()] == names  # type: ignore[union-attr]
 
 
 def test_records_without_an_entity_have_versions_beside_the_entities(location: EntitySchemas) -> None:
