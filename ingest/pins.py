@@ -309,7 +309,7 @@ def proposal(key: RecordKey, text: str) -> bytes:
 def for_workers(pins: Pins) -> Pins:
     """The pins without what no record names: the versions of entities' schemas that a newer one has taken the place of.
 
-    The driver keeps them all: tables have met them, and manifests list them.
+    The driver keeps them all: tables have met them.
     """
     if not pins.rules.decoding.by_entity:
         return pins
