@@ -357,6 +357,12 @@ DELETE = "delete"
 
 NO_ENTITY = Verdict("no_entity", "the routing field has no value")
 
+ENTITY_MISFIT = Verdict(
+    NO_ENTITY.reason,
+    "the routing field has a value that is none of its type in the schema, or that the schema has no field for; where the schema is inferred, give "
+    "the field another type in decode.schema_hints, and run `distributary infer --refresh`",
+)
+
 TIMESTAMP_OVERFLOW = Verdict(
     "timestamp_overflow",
     "its time in Kafka is beyond what a timestamp holds: its producer sends another unit than milliseconds",
