@@ -235,7 +235,8 @@ class SchemaBook:
         """Make these decodable from now on, after every restart too."""
         for record in records:
             self._store.write(record.key, record.schema)
-            self._pin(record.key, record.schema)
+            if not self._has(record.key, record.schema):
+                self._pin(record.key, record.schema)
 
     def brings(
         self, record: PinnedRecord, rules: GrowthRules, shapes: Iterable[Reshape | None] = (None,)
@@ -275,7 +276,8 @@ class SchemaBook:
             return reasons.unusable_schema(key[0], answer.unusable)
         try:
             schema = answer if isinstance(answer, Schema) else _raise(answer)
-            self._codec.reader(schema, key[1])
+            if not self._has(key, schema):
+                self._codec.reader(schema, key[1])
         except BadSchema as error:
             return reasons.unusable_schema(key[0], str(error))
         # What records without a schema ask for is not one of its versions, but whichever is the newest.
@@ -311,6 +313,11 @@ class SchemaBook:
                 raise
             self._unusable[record.key] = reasons.unusable_schema(record.key[0], str(error))
             _log.warning(_UNUSABLE, describe(record), error)
+
+    def _has(self, key: RecordKey, schema: Schema) -> bool:
+        """Whether this very schema is pinned: a thousand entities have tens of thousands of versions, and to make what decodes one takes milliseconds."""
+        known = self._records.get(key)
+        return known is not None and known.schema == schema
 
     def _pin(self, key: RecordKey, schema: Schema) -> None:
         self._layouts[key] = self._codec.reader(schema, key[1]).schema

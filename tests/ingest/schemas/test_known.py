@@ -1,20 +1,38 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.ingest.pipelines import SUBJECT, checkpoint, registry, schema_book
 
+from distributary.codecs.base import RecordPath
+from distributary.codecs.protobuf.codec import ProtobufCodec, ProtobufReader
 from distributary.errors import BadSchema, CheckpointMismatch, RegistryFault
 from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.interruptible import Stopped
+from distributary.ingest.progress import Silent
 from distributary.ingest.schemas.known import SchemaBook
 from distributary.ingest.schemas.pinned import PinsStore
+from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.producer_sim.formats.protobuf import schema_text
 from distributary.registry.base import Schema, SubjectVersion
 from distributary.registry.memory import MemoryRegistry
+
+
+class Counting(ProtobufCodec):
+    """Counts by id what it was asked to decode schemas by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: Counter[int] = Counter()
+
+    def reader(self, schema: Schema, path: RecordPath) -> ProtobufReader:
+        self.made[schema.id] += 1
+        return super().reader(schema, path)
+
 
 ADDING = GrowthRules(reserved=frozenset({"kafka_topic"}))
 
@@ -31,6 +49,18 @@ def test_every_version_of_the_subjects_is_pinned_and_outlives_the_process(tmp_pa
     down = registry(3)
     down.down = True
     assert [pinned.key for pinned in opened(tmp_path, down).records] == keys
+
+
+def test_a_start_makes_no_decoder_twice_for_a_schema_that_is_pinned(tmp_path: Path) -> None:
+    """A thousand entities have tens of thousands of versions after years: each time takes a minute then."""
+    asking, codec = registry(3), Counting()
+    for _ in range(2):
+        wait = RegistryWait(Silent(), threading.Event())
+        book = SchemaBook(codec, asking, PinsStore(checkpoint(tmp_path)), wait, 300.0)
+        codec.made.clear()
+        book.open([SUBJECT])
+        assert [pinned.key for pinned in book.records] == [(1, (0,)), (2, (0,)), (3, (0,))]
+    assert codec.made == Counter({1: 1, 2: 1, 3: 1})
 
 
 def test_a_new_pipeline_waits_for_its_registry_until_it_is_told_to_stop(tmp_path: Path) -> None:
