@@ -62,6 +62,9 @@ NO_FIELDS = '{"type":"struct","fields":[]}'
 
 _NAMES, _NUMBERS = "_names", "_numbers"
 
+# How folders begin that are no entity's.
+_NO_ENTITY = ("_", ".")
+
 
 @runtime_checkable
 class EntityVersions(Protocol):
@@ -111,12 +114,11 @@ class EntitySchemas(SchemaLocation):
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """The versions of all entities, or of the one that the subject is of, oldest first. Raises SchemaNotFound for none."""
-        self._scan()
-        found = [
-            number
-            for number, owner in self._owners.items()
-            if subject in (self.subject, self.subject_of(owner))
-        ]
+        if subject == self.subject:
+            self._scan()
+            found = list(self._owners)
+        else:
+            found = self._of_entity(subject)
         if not found:
             raise SchemaNotFound(
                 f"{self.folder} holds no schema of {subject}; `distributary infer` writes one"
@@ -152,8 +154,7 @@ class EntitySchemas(SchemaLocation):
 
     def newest(self, names: Iterable[str]) -> Mapping[str, Schema]:
         """The newest version of each of these that has one. Raises BadSchema for a file that is no StructType."""
-        found = self._numbers_of(names)
-        self._owners |= {number: name for name, numbers in found.items() for number in numbers}
+        found = self._seen(names)
         return self._each({name: numbers[-1] for name, numbers in found.items() if numbers})
 
     def register_each(
@@ -233,7 +234,7 @@ class EntitySchemas(SchemaLocation):
 
     def _scan(self) -> None:
         owners = dict.fromkeys(numbered(self._files, "", SUFFIX), "")
-        entities = [name for name in self._files.folders() if not name.startswith(("_", "."))]
+        entities = [name for name in self._files.folders() if not name.startswith(_NO_ENTITY)]
         for folder, numbers in self._numbers_of(entities).items():
             for number in numbers:
                 if number in owners:
@@ -243,6 +244,20 @@ class EntitySchemas(SchemaLocation):
                     )
                 owners[number] = folder
         self._owners = owners
+
+    def _of_entity(self, subject: str) -> list[int]:
+        """The versions that one entity's schema has, or that of records without one."""
+        name = subject.removeprefix(self.subject_of(""))
+        # No entity's folder is called so, whatever is asked for.
+        if not self.holds(subject) or "/" in name or name.startswith(_NO_ENTITY):
+            return []
+        return self._seen([name])[name]
+
+    def _seen(self, names: Iterable[str]) -> dict[str, list[int]]:
+        """The versions of each of these entities, which are known from now on."""
+        found = self._numbers_of(names)
+        self._owners |= {number: name for name, numbers in found.items() for number in numbers}
+        return found
 
     def _numbers_of(self, names: Iterable[str]) -> dict[str, list[int]]:
         """The versions of each of these entities."""

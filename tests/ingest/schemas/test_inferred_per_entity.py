@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.ingest.asked import AskedFiles
 from tests.ingest.schemas.far_away import FarAway
 
 from distributary.codecs.base import INFERRED
@@ -139,6 +140,25 @@ def test_each_entity_has_a_subject_for_those_who_plan(location: EntitySchemas) -
     assert [version.id for version in mixed.versions(f"{SUBJECT}/go")] == [-2, -3]
     with pytest.raises(SchemaNotFound):
         location.versions(f"{SUBJECT}/ludo")
+
+
+def test_the_versions_of_one_entity_are_found_without_looking_at_all_others(tmp_path: Path) -> None:
+    """Who plans asks for those of each: of a thousand entities that would be a million listings."""
+    files = AskedFiles(tmp_path / "schemas")
+    location = EntitySchemas(files, SUBJECT)
+    names = [f"game_{number:02}" for number in range(20)]
+    location.register_each(dict.fromkeys(names, struct(a="long")))
+    files.told = 0
+    found = {name: location.versions(f"{SUBJECT}/{name}") for name in names}
+    assert files.told == 20
+    assert [[one.id for one in found[name]] for name in names] == [[number] for number in range(1, 21)]
+    for nobody in (f"{SUBJECT}/ludo", f"{SUBJECT}/", f"{SUBJECT}/_numbers", f"{SUBJECT}/../schemas/game_01"):
+        with pytest.raises(SchemaNotFound):
+            location.versions(nobody)
+    # Another one may look for them first of all.
+    anew = EntitySchemas(files, SUBJECT)
+    (version,) = anew.versions(f"{SUBJECT}/game_07")
+    assert anew.by_ref(version.id).entity == "game_07"
 
 
 def test_one_schema_for_all_goes_on_counting_where_there_was_one_an_entity(location: EntitySchemas) -> None:
