@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Barrier
 
@@ -11,7 +12,7 @@ _SECONDS = 10
 
 
 class FarAway(PosixFiles):
-    """Once `together` is said it answers reads only where so many are asked for at once; `reads` counts them."""
+    """Once `only_together` is said it answers reads, and lists folders, only where so many are asked for at once; `reads` counts the former."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -23,7 +24,14 @@ class FarAway(PosixFiles):
         self.reads, self.together = 0, Barrier(parties, timeout=_SECONDS)
 
     def read(self, path: str) -> bytes:
-        if self.together is not None:
-            self.together.wait()
+        self._wait()
         self.reads += 1
         return super().read(path)
+
+    def names(self, folder: str = "", after: str = "") -> Iterator[str]:
+        self._wait()
+        return super().names(folder, after)
+
+    def _wait(self) -> None:
+        if self.together is not None:
+            self.together.wait()
