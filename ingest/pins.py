@@ -309,7 +309,7 @@ def proposal(key: RecordKey, text: str) -> bytes:
 def for_workers(pins: Pins) -> Pins:
     """The pins without what no record names: the versions of entities' schemas that a newer one has taken the place of.
 
-    The driver keeps them all: tables have met them, and manifests list them.
+    The driver keeps them all: tables have met them.
     """
     if not pins.rules.decoding.by_entity:
         return pins
@@ -356,6 +356,12 @@ DELETE = "delete"
 """In the ledger: records that say of themselves that they are deletes, where the settings keep them out."""
 
 NO_ENTITY = Verdict("no_entity", "the routing field has no value")
+
+ENTITY_MISFIT = Verdict(
+    NO_ENTITY.reason,
+    "the routing field has a value that is none of its type in the schema, or that the schema has no field for; where the schema is inferred, give "
+    "the field another type in decode.schema_hints, and run `distributary infer --refresh`",
+)
 
 TIMESTAMP_OVERFLOW = Verdict(
     "timestamp_overflow",

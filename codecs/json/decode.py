@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -72,9 +73,19 @@ class JsonDecoder:
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
         self._exact = ExactReader(schema)
-        self._native = NativeReader(schema) if can_read(schema) else None
-        self._lists = _lists_in(pa.struct(list(schema)))
-        self._most_items = MOST_BYTES // max(item_bytes(schema), 1)
+
+    # What of this takes time is made with the first record: of most versions of a schema there is none.
+    @cached_property
+    def _native(self) -> NativeReader | None:
+        return NativeReader(self.schema) if can_read(self.schema) else None
+
+    @cached_property
+    def _lists(self) -> _Lists:
+        return _lists_in(pa.struct(list(self.schema)))
+
+    @cached_property
+    def _most_items(self) -> int:
+        return MOST_BYTES // max(item_bytes(self.schema), 1)
 
     def decode(self, payloads: pa.BinaryArray) -> Decoded:
         """All payloads (no nulls) as rows; what no column takes is in `rescued`, broken ones are failures."""

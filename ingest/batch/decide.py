@@ -40,7 +40,7 @@ from distributary.ingest.evolution.transitions import Transitions
 from distributary.ingest.kafka.offset_spans import Spans
 from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.parquet.data_file import DataFile
-from distributary.ingest.pins import DATA_LOST, PinnedTable
+from distributary.ingest.pins import DATA_LOST, PinnedTable, for_workers
 from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.ledger import (
@@ -146,7 +146,12 @@ def draft(generation: Generation, tables: TableBook, decision: Decision) -> Mani
             expected=_expected(report.sightings.expected),
             kept=dict(report.files.kept),
         ),
-        met=carried_on(decision.before.met, report.sightings.met, set(entities.values())),
+        met=carried_on(
+            decision.before.met,
+            report.sightings.met,
+            set(entities.values()),
+            decision.settled.pins.schemas.records,
+        ),
     )
     check_sums(manifest)
     return manifest
@@ -338,7 +343,8 @@ def _read(spans: Spans) -> dict[str, dict[int, SpanRead]]:
 
 
 def _pins(generation: Generation, decision: Decision) -> BatchPins:
-    pins, told = decision.settled.pins, generation.world.fingerprint
+    # Nothing that was written needs those that no record comes with, of which there are more with every year.
+    pins, told = for_workers(decision.settled.pins), generation.world.fingerprint
     return BatchPins(
         schemas={
             pinned.key[0]: hashlib.sha256(pinned.schema.text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -27,7 +27,12 @@ def check_counts(
     stray, undecodable = counts.quarantined[reasons.NO_ENTITY.reason], _undecodable(counts)
     stops = [
         (policies.new_entity, new, "new_entity", f"a new entity came, for {_few(new)}"),
-        (policies.no_entity, stray, "no_entity", "a record has no value in the routing field"),
+        (
+            policies.no_entity,
+            stray,
+            "no_entity",
+            "a record has no value in the routing field, or none of its type",
+        ),
         (policies.undecodable, undecodable, "undecodable", "a record cannot be decoded"),
     ]
     for policy, met, name, what in stops:

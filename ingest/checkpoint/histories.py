@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any
 
-from distributary.ingest.pins import Coordinates, RecordKey, by_age
+from distributary.ingest.pins import Coordinates, PinnedRecord, RecordKey, by_age
 from distributary.registry.base import schema_ref
 
 # The newest last.
@@ -27,16 +27,29 @@ def newly_met(met: Met, known: Histories) -> dict[str, list[tuple[RecordKey, Coo
     return found
 
 
-def carried_on(known: Histories, met: Met, tables: Container[str]) -> dict[str, History]:
-    """The histories with what was met since; only of these tables."""
+def carried_on(
+    known: Histories, met: Met, tables: Container[str], records: Iterable[PinnedRecord] = ()
+) -> dict[str, History]:
+    """The histories with what was met since; only of these tables.
+
+    Of the versions of an inferred schema, which `records` tell, a table that meets another one keeps the last that it had met: no record
+    comes with those before it any more.
+    """
+    inferred = {record.key: record.schema.entity for record in records if record.schema.inferred}
     histories = {folder: history for folder, history in known.items() if folder in tables}
     # A thousand tables share a few histories.
     shared: dict[History, History] = {}
     for folder, new in newly_met(met, known).items():
         if folder in tables:
-            history = (*histories.get(folder, ()), *(key for key, _ in new))
+            before = _with_last_inferred(histories.get(folder, ()), inferred)
+            history = (*before, *(key for key, _ in new))
             histories[folder] = shared.setdefault(history, history)
     return histories
+
+
+def _with_last_inferred(history: History, inferred: Mapping[RecordKey, str | None]) -> History:
+    last = {inferred[key]: key for key in history if key in inferred}
+    return tuple(key for key in history if key not in inferred or last[inferred[key]] == key)
 
 
 def join_met(into: dict[RecordKey, dict[str, Coordinates]], more: Met) -> None:

@@ -45,7 +45,7 @@ class SpanRead:
 class BatchPins:
     """What the batch was decided by, so that its files can be written again just the same.
 
-    schemas    every schema that could be decoded with, by its reference: the SHA-256 of its text
+    schemas    every schema that a record could be decoded with, by its reference: the SHA-256 of its text
     settings   the hash of the settings
     decisions  whatever else was decided (types refused, entities admitted, records rejected), as JSON values
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -17,6 +18,9 @@ from distributary.registry.base import Schema, SchemaRef, SchemaRegistry, Unregi
 
 # In the place of an id, which a schema has once it is registered.
 OFFERED = Unregistered.OFFERED
+
+# Each of a thousand entities may have schemas of its own, and each answer is a wait for the network.
+_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +55,17 @@ class Candidates:
     ) -> None:
         """Raises RegistryUnavailable, and BadSchema for a newest version that nobody here can read."""
         self._codec, self._registry = codec, registry
-        self._versions = {subject: self._ids(subject) for subject in subjects}
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            self._versions = dict(zip(subjects, pool.map(self._ids, subjects), strict=True))
         self._offered = offered
         self._schema = lru_cache(maxsize=None)(self._asked)
         self._descriptions: dict[tuple[SchemaRef, tuple[int, ...]], RecordDescription | None] = {}
-        self.newest = tuple(
-            found for subject in subjects if (found := next(self._backwards(subject), None)) is not None
-        )
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            newest = dict(zip(subjects, pool.map(self._newest, subjects), strict=True))
+        self.newest = tuple(one for one in newest.values() if one is not None)
         # Of the newest ones, those that are for one entity alone, by what they say that it is.
         self.of_entities = {one.schema.entity: one for one in self.newest if one.schema.entity is not None}
-        self.empty = tuple(subject for subject in subjects if not next(self._backwards(subject), None))
+        self.empty = tuple(subject for subject, one in newest.items() if one is None)
 
     def successor(self, before: PinnedRecord) -> Candidate | None:
         """The newest schema of the record type that this one is an earlier, or the present, state of; None of none."""
@@ -111,6 +116,9 @@ class Candidates:
             except BadSchema:
                 self._descriptions[key] = None
         return self._descriptions[key]
+
+    def _newest(self, subject: str) -> Candidate | None:
+        return next(self._backwards(subject), None)
 
     def _backwards(self, subject: str) -> Iterator[Candidate]:
         """A subject's schemas, the newest first."""

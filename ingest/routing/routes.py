@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -10,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from distributary.codecs.types.fields import part
+from distributary.codecs.types.masks import Mask, is_valid
 from distributary.ingest.kafka.records import ENTITY
 from distributary.ingest.routing.tree import Node, evaluate
 from distributary.ingest.settings.groups import Route
@@ -41,6 +44,33 @@ def entities(route: Route, records: Records, expression: Node | None = None) -> 
 def as_entities(text: pa.StringArray) -> pa.DictionaryArray:
     """Texts as entities: an empty one is none."""
     return pc.if_else(pc.equal(text, ""), None, text).dictionary_encode()
+
+
+def routed_by_untaken(route: Route, rescued: pa.StringArray | None, among: Mask) -> Mask:
+    """Which of these records have a value where they are routed by that no column took, and that is neither an object nor a list.
+
+    `rescued` has what no column took, by its path.
+    """
+    found: Mask = np.zeros(len(among), np.bool_)
+    if rescued is not None and route.by == "field":
+        names = (route.field or "").split(".")
+        for row in np.flatnonzero(among & is_valid(rescued)).tolist():
+            found[row] = _names_one(rescued[row].as_py(), names)
+    return found
+
+
+def _names_one(untaken: str, names: list[str]) -> bool:
+    try:
+        by_path = json.loads(untaken, parse_int=str)
+    except (ValueError, RecursionError):
+        return False
+    for count in range(1, len(names) + 1):
+        value = by_path.get(".".join(map(part, names[:count])))
+        for name in names[count:]:
+            value = value.get(name) if isinstance(value, dict) else None
+        if value not in (None, "") and not isinstance(value, dict | list):
+            return True
+    return False
 
 
 def _by_field(route: Route, records: Records) -> pa.Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from distributary.errors import BadSchema, SchemaNotFound
 from distributary.ingest.storage.contract import Files
@@ -16,6 +17,9 @@ from distributary.ingest.storage.probe import require_put_if_absent
 from distributary.registry.base import Answer, Reference, Schema, SchemaRef, SchemaType, SubjectVersion
 
 SUFFIX = ".json"
+
+# A start asks for every version there ever was; asking a store is waiting for the network.
+AT_ONCE = 16
 
 
 class SchemaLocation:
@@ -48,7 +52,9 @@ class SchemaLocation:
 
     def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> Mapping[SchemaRef, Answer]:
         """What each of these versions came to."""
-        return {ref: self._answer(ref) for ref in refs}
+        asked = list(dict.fromkeys(refs))
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return dict(zip(asked, pool.map(self._answer, asked), strict=True))
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """All versions, oldest first; none is ever deleted. Raises SchemaNotFound while there is none, and for any other subject."""

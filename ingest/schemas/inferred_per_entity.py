@@ -22,7 +22,7 @@ from distributary.codecs.base import INFERRED, Growing, load_codec
 from distributary.errors import BadSchema, ConfigError, SchemaNotFound
 from distributary.ingest.columns.safe_names import ENTITY, table_name
 from distributary.ingest.schemas.hints import with_hints
-from distributary.ingest.schemas.inferred import SUFFIX, SchemaLocation, file_text
+from distributary.ingest.schemas.inferred import AT_ONCE, SUFFIX, SchemaLocation, file_text
 from distributary.ingest.schemas.subjects import inferred_subject
 from distributary.ingest.settings.groups import Decode
 from distributary.ingest.storage.contract import Files
@@ -62,8 +62,8 @@ NO_FIELDS = '{"type":"struct","fields":[]}'
 
 _NAMES, _NUMBERS = "_names", "_numbers"
 
-# Writing a file durably is waiting for the disk, and asking a store is waiting for the network.
-_AT_ONCE = 16
+# How folders begin that are no entity's.
+_NO_ENTITY = ("_", ".")
 
 
 @runtime_checkable
@@ -109,16 +109,16 @@ class EntitySchemas(SchemaLocation):
         if number not in self._owners:
             self._scan()
         schema = super().by_ref(number, subject)
-        return replace(schema, entity=self._owners[schema.id] or None)
+        # One that another thread has just made may be missing from what this one has listed: that is nobody's.
+        return replace(schema, entity=self._owners.get(schema.id) or None)
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """The versions of all entities, or of the one that the subject is of, oldest first. Raises SchemaNotFound for none."""
-        self._scan()
-        found = [
-            number
-            for number, owner in self._owners.items()
-            if subject in (self.subject, self.subject_of(owner))
-        ]
+        if subject == self.subject:
+            self._scan()
+            found = list(self._owners)
+        else:
+            found = self._of_entity(subject)
         if not found:
             raise SchemaNotFound(
                 f"{self.folder} holds no schema of {subject}; `distributary infer` writes one"
@@ -154,9 +154,8 @@ class EntitySchemas(SchemaLocation):
 
     def newest(self, names: Iterable[str]) -> Mapping[str, Schema]:
         """The newest version of each of these that has one. Raises BadSchema for a file that is no StructType."""
-        found = self._numbers_of(names)
-        self._owners |= {number: name for name, numbers in found.items() for number in numbers}
-        return {name: self.by_ref(numbers[-1]) for name, numbers in found.items() if numbers}
+        found = self._seen(names)
+        return self._each({name: numbers[-1] for name, numbers in found.items() if numbers})
 
     def register_each(
         self, texts: Mapping[str, str], entities: Mapping[str, str] | None = None
@@ -169,16 +168,21 @@ class EntitySchemas(SchemaLocation):
         )
         numbers = dict(zip(new, self._claimed(len(new)), strict=True))
         given = {name: (entities or {}).get(name, name) for name in new}
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             list(pool.map(self._write_name, given, given.values()))
             list(pool.map(lambda name: self._write(name, numbers[name], files[name]), new))
         self._owners |= {number: name for name, number in numbers.items()}
-        kept = {name: numbers[name] if name in numbers else newest[name].id for name in files}
-        return {name: self.by_ref(number) for name, number in kept.items()}
+        made = self._each(numbers)
+        return {name: made[name] if name in made else newest[name] for name in files}
 
     def hinted(self, text: str) -> str:
         """The schema with the types that hints give."""
         return with_hints(text, self._hints)
+
+    def _each(self, versions: Mapping[str, int]) -> dict[str, Schema]:
+        """The schema of each of these numbers."""
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            return dict(zip(versions, pool.map(self.by_ref, versions.values()), strict=True))
 
     def _version_of(self, text: str) -> int:
         # Whoever names no entity means records without one.
@@ -230,7 +234,7 @@ class EntitySchemas(SchemaLocation):
 
     def _scan(self) -> None:
         owners = dict.fromkeys(numbered(self._files, "", SUFFIX), "")
-        entities = [name for name in self._files.folders() if not name.startswith(("_", "."))]
+        entities = [name for name in self._files.folders() if not name.startswith(_NO_ENTITY)]
         for folder, numbers in self._numbers_of(entities).items():
             for number in numbers:
                 if number in owners:
@@ -241,10 +245,24 @@ class EntitySchemas(SchemaLocation):
                 owners[number] = folder
         self._owners = owners
 
+    def _of_entity(self, subject: str) -> list[int]:
+        """The versions that one entity's schema has, or that of records without one."""
+        name = subject.removeprefix(self.subject_of(""))
+        # No entity's folder is called so, whatever is asked for.
+        if not self.holds(subject) or "/" in name or name.startswith(_NO_ENTITY):
+            return []
+        return self._seen([name])[name]
+
+    def _seen(self, names: Iterable[str]) -> dict[str, list[int]]:
+        """The versions of each of these entities, which are known from now on."""
+        found = self._numbers_of(names)
+        self._owners |= {number: name for name, numbers in found.items() for number in numbers}
+        return found
+
     def _numbers_of(self, names: Iterable[str]) -> dict[str, list[int]]:
         """The versions of each of these entities."""
         asked = list(names)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
+        with ThreadPoolExecutor(AT_ONCE) as pool:
             found = pool.map(lambda name: numbered(self._files, name, SUFFIX), asked)
             return dict(zip(asked, found, strict=True))
 

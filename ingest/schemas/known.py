@@ -86,6 +86,8 @@ class SchemaBook:
 
     def layout(self, key: RecordKey) -> pa.Schema:
         """The columns that a pinned record type brings."""
+        if key not in self._layouts:
+            self._layouts[key] = self._codec.reader(self._records[key].schema, key[1]).schema
         return self._layouts[key]
 
     def open(self, subjects: Iterable[str], inferred: str | None = None, *, waiting: bool = True) -> None:
@@ -96,10 +98,16 @@ class SchemaBook:
         without it. With `waiting` off it is not waited for even then, and neither is one that is there and fails: what is met
         later is asked for by itself.
         What an earlier version could decode and this one cannot is refused, like a schema that never could be used.
-        Raises BadSchema for an inferred one of those: no record names it that could be refused.
+        Raises BadSchema for an inferred one of those that is the newest: no record names it that could be refused.
         """
-        for key, schema in self._store.read():
-            self._pin_kept(PinnedRecord(key, schema))
+        kept = [PinnedRecord(key, schema) for key, schema in self._store.read()]
+        newest = set(newest_of_entities(kept).values())
+        for number, record in enumerate(kept):
+            if record.schema.inferred and number not in newest:
+                # No record comes with it any more, and to make what decodes it takes milliseconds.
+                self._hold(record.key, record.schema)
+            else:
+                self._pin_kept(record)
         for subject in subjects:
             self._pin_subject(subject, waiting)
         self._inferred_subject = inferred
@@ -235,7 +243,8 @@ class SchemaBook:
         """Make these decodable from now on, after every restart too."""
         for record in records:
             self._store.write(record.key, record.schema)
-            self._pin(record.key, record.schema)
+            if not self._has(record.key, record.schema):
+                self._pin(record.key, record.schema)
 
     def brings(
         self, record: PinnedRecord, rules: GrowthRules, shapes: Iterable[Reshape | None] = (None,)
@@ -249,7 +258,7 @@ class SchemaBook:
         for shape in shapes:
             whole = NO_COLUMNS
             for known in self._beside(record):
-                whole = grown(whole, columns_of(shape, self._layouts[known.key]), rules)
+                whole = grown(whole, columns_of(shape, self.layout(known.key)), rules)
             after = grown(whole, columns_of(shape, brought), rules)
             found |= dict.fromkeys(change.column for change in changes(whole.columns, after.columns))
         return tuple(found)
@@ -275,7 +284,8 @@ class SchemaBook:
             return reasons.unusable_schema(key[0], answer.unusable)
         try:
             schema = answer if isinstance(answer, Schema) else _raise(answer)
-            self._codec.reader(schema, key[1])
+            if not self._has(key, schema):
+                self._codec.reader(schema, key[1])
         except BadSchema as error:
             return reasons.unusable_schema(key[0], str(error))
         # What records without a schema ask for is not one of its versions, but whichever is the newest.
@@ -312,8 +322,16 @@ class SchemaBook:
             self._unusable[record.key] = reasons.unusable_schema(record.key[0], str(error))
             _log.warning(_UNUSABLE, describe(record), error)
 
+    def _has(self, key: RecordKey, schema: Schema) -> bool:
+        """Whether this very schema is pinned: a thousand entities have tens of thousands of versions."""
+        known = self._records.get(key)
+        return known is not None and known.schema == schema
+
     def _pin(self, key: RecordKey, schema: Schema) -> None:
         self._layouts[key] = self._codec.reader(schema, key[1]).schema
+        self._hold(key, schema)
+
+    def _hold(self, key: RecordKey, schema: Schema) -> None:
         self._records[key], self._in_order = PinnedRecord(key, schema), None
         self._of_entities.setdefault(schema.entity, set()).add(key)
 

@@ -47,7 +47,7 @@ class MixedSchemas:
         wanted = list(refs)
         theirs = [ref for ref in wanted if not _is_inferred(ref)]
         found = dict(self._registry.by_refs(theirs, subject)) if theirs else {}
-        return found | {ref: self._inferred(ref) for ref in wanted if _is_inferred(ref)}
+        return {**found, **self._inferred([ref for ref in wanted if _is_inferred(ref)])}
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """All versions of a subject, oldest first. Raises SchemaNotFound."""
@@ -85,10 +85,10 @@ class MixedSchemas:
             f"{self._location.folder} holds one schema for all entities: decode.schema_per is topic"
         )
 
-    def _inferred(self, ref: SchemaRef) -> Answer:
-        version = -ref if isinstance(ref, int) else self._newest()
-        (answer,) = self._location.by_refs([version]).values()
-        return replace(answer, id=-version) if isinstance(answer, Schema) else answer
+    def _inferred(self, refs: Sequence[SchemaRef]) -> Mapping[SchemaRef, Answer]:
+        versions = {ref: -ref if isinstance(ref, int) else self._newest() for ref in refs}
+        answers = self._location.by_refs(versions.values()) if versions else {}
+        return {ref: _negated_one(answers[version]) for ref, version in versions.items()}
 
     def _newest(self) -> int:
         latest = self._location.latest()
@@ -97,6 +97,10 @@ class MixedSchemas:
 
 def _negated(schemas: Mapping[str, Schema]) -> Mapping[str, Schema]:
     return {name: replace(schema, id=-schema.id) for name, schema in schemas.items()}
+
+
+def _negated_one(answer: Answer) -> Answer:
+    return replace(answer, id=-answer.id) if isinstance(answer, Schema) else answer
 
 
 def _is_inferred(ref: SchemaRef) -> bool:

@@ -373,7 +373,7 @@ class Policies(Group):
     new_entity: Literal["create", "quarantine", "fail"] = "create"
     """An entity that has no table yet: `create` it, `quarantine` its records, or `fail`."""
     no_entity: NoEntity = "quarantine"
-    """A record without a value in the routing field: `quarantine`, `drop` (counted), `fail`, or `{table: name}` to collect such records in one table."""
+    """A record without a value in the routing field: `quarantine`, `drop` (counted), `fail`, or `{table: name}` to collect such records in one table. One with a value there that is none of the field's type is not dropped but in quarantine."""
     undecodable: Literal["quarantine", "fail"] = "quarantine"
     """A record that cannot be decoded."""
     quarantine_headers: bool = False

@@ -22,7 +22,7 @@ from distributary.ingest.kafka.records import TEXT
 from distributary.ingest.partitioned import in_no_partition, with_others
 from distributary.ingest.pins import Verdict, proposal
 from distributary.ingest.reshaping.key import as_landing
-from distributary.ingest.routing.routes import Records, entities
+from distributary.ingest.routing.routes import Records, entities, routed_by_untaken
 from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.worker.decoding import in_pieces
 from distributary.ingest.worker.entities import DENIED, NONE, WAITING
@@ -164,7 +164,7 @@ def _route(batch: Batch, rows: Rows, decoded: Decoded) -> None:
         named, why = pa.nulls(len(rows), pa.string()).dictionary_encode(), reasons.unroutable(str(error))
         about = (batch.reader.name, str(error))
         note_unrouted(batch.task.report.sightings.unrouted, about, batch.raw, rows)
-    codes = _without_entity(batch, rows, batch.task.book.codes(named), why)
+    codes = _without_entity(batch, rows, decoded, batch.task.book.codes(named), why)
     denied = np.flatnonzero(codes == DENIED)
     names = named.take(pa.array(denied)).to_pylist()
     _refuse(batch, rows[denied], [reasons.TABLE_LIMIT] * len(denied), names)
@@ -197,17 +197,20 @@ def _bring(part: Part) -> None:
         _by_layout(batch, rows, decoded, codes, live)
 
 
-def _without_entity(batch: Batch, rows: Rows, codes: Codes, why: Verdict) -> Codes:
+def _without_entity(batch: Batch, rows: Rows, decoded: Decoded, codes: Codes, why: Verdict) -> Codes:
     none = codes == NONE
     if not none.any():
         return codes
     policy = batch.pins.rules.policies.no_entity
-    if policy == "drop":
-        batch.task.report.counts.dropped[reasons.NO_ENTITY.reason] += int(none.sum())
-    elif isinstance(policy, str):
-        _refuse(batch, rows[none], [why] * int(none.sum()))
-    else:
-        codes = np.where(none, np.int32(batch.task.book.named_table(policy.table)), codes)
+    if not isinstance(policy, str):
+        # What no column takes is in the table beside them.
+        return np.where(none, np.int32(batch.task.book.named_table(policy.table)), codes)
+    untaken = routed_by_untaken(batch.pins.rules.route, decoded.rescued, none)
+    refused = untaken if policy == "drop" else none
+    if dropped := int((none & ~refused).sum()):
+        batch.task.report.counts.dropped[reasons.NO_ENTITY.reason] += dropped
+    verdicts = [reasons.ENTITY_MISFIT if one else why for one in untaken[refused].tolist()]
+    _refuse(batch, rows[refused], verdicts)
     return codes
 
 

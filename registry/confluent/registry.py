@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
@@ -25,7 +26,7 @@ from distributary.registry.base import (
 from distributary.registry.bounded_cache import BoundedCache
 from distributary.registry.confluent.connection import Connection
 from distributary.registry.confluent.options import RegistryAccess
-from distributary.registry.patience import Others
+from distributary.registry.patience import THREADS, Others
 from distributary.registry.protobuf.text import with_named_entries
 from distributary.registry.references import resolve
 from distributary.registry.subjects import beside
@@ -169,8 +170,12 @@ class ConfluentRegistry:
             raise SchemaNotFound(
                 f"subject {subject!r} at {self.connection.where} has no versions; register a schema first"
             )
-        found = (self._listed(subject, number, number not in living) for number in sorted(numbers))
-        readable = tuple(version for version in found if version is not None)
+        # Each is a question of its own, and there are more with every year.
+        with ThreadPoolExecutor(THREADS, "versions") as pool:
+            found = pool.map(
+                lambda number: self._listed(subject, number, number not in living), sorted(numbers)
+            )
+            readable = tuple(version for version in found if version is not None)
         if not readable:
             raise SchemaNotFound(
                 f"subject {subject!r} is deleted, and {self.connection.where} no longer tells what its versions held"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -29,6 +30,9 @@ from distributary.registry.same_schema import same_schema
 # How many kept schemas are held against the registry when it first answers: the lowest ids, since a registry that
 # was emptied hands those out again first.
 CHECKED = 20
+
+# Where a store has them, each answer that is read is a wait for the network.
+_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +100,7 @@ class DiskCache:
     def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> dict[SchemaRef, Answer]:
         """What each of these came to. Raises RegistryUnavailable if the registry is down and one is not kept."""
         wanted = tuple(dict.fromkeys(refs))
-        kept = {ref: schema for ref in wanted if (schema := self._folder.schema(ref, subject)) is not None}
+        kept = self._kept(wanted, subject)
         if self._is_quiet() and len(kept) == len(wanted):
             return dict(kept)
         try:
@@ -109,6 +113,11 @@ class DiskCache:
         if self._is_news(answers, subject):
             self._answered()
         return {ref: self._settled(ref, subject, answers[ref], kept.get(ref)) for ref in wanted}
+
+    def _kept(self, refs: Sequence[SchemaRef], subject: str | None) -> dict[SchemaRef, Schema]:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            found = pool.map(lambda ref: self._folder.schema(ref, subject), refs)
+            return {ref: schema for ref, schema in zip(refs, found, strict=True) if schema is not None}
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """All versions of a subject, oldest first; while the registry is down those it had when it last answered."""

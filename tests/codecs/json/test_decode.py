@@ -13,7 +13,9 @@ from tests.examples import examples
 
 from distributary.codecs import reasons
 from distributary.codecs.base import Decoded
+from distributary.codecs.json import decode as decoding
 from distributary.codecs.json.decode import JsonDecoder
+from distributary.codecs.json.fast import NativeReader
 from distributary.codecs.types.spark_struct import list_of
 from distributary.errors import BadSchema
 
@@ -364,6 +366,22 @@ def test_a_sliced_array_is_decoded_from_its_own_rows() -> None:
     every = pa.array([b"broken", *game_events(20), b"broken"], pa.binary())
     decoded = JsonDecoder(EVENT).decode(every.slice(1, 20))
     assert decoded.rows.num_rows == 20 and not decoded.failures
+
+
+def test_what_reads_records_at_once_is_made_with_the_first_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start looks at the columns of every version of a schema, and records come with the newest alone."""
+    made = list[pa.Schema]()
+
+    def make(schema: pa.Schema) -> NativeReader:
+        made.append(schema)
+        return NativeReader(schema)
+
+    monkeypatch.setattr(decoding, "NativeReader", make)
+    decoder = JsonDecoder(EVENT)
+    assert not made
+    for _ in range(2):
+        assert decoder.decode(pa.array(game_events(20), pa.binary())).rows.num_rows == 20
+    assert made == [EVENT]
 
 
 @pytest.mark.parametrize(

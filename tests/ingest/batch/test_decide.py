@@ -11,8 +11,10 @@ from tests.ingest.kafka_records import PINNED, TOPIC, folder, numbered, value
 
 from distributary.errors import SumsDisagree
 from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifest_pins import from_manifest
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
-from distributary.ingest.pins import PinnedRecord
+from distributary.ingest.pins import PinnedRecord, for_workers
+from distributary.ingest.schemas.inferred_per_entity import NO_FIELDS
 from distributary.registry.base import Schema
 
 VALUES = [value(1, game_name="golf"), value(2, game_name="quest"), value(2, game_name="golf"), b"", None]
@@ -41,6 +43,21 @@ def test_a_schema_that_utf8_cannot_hold_stops_no_batch(tmp_path: Path) -> None:
     records = (*PINNED, PinnedRecord((99, ()), odd))
     manifest = decided(tmp_path, settled(tmp_path, numbered(VALUES), records=records), WHOLE)
     assert set(manifest.pins.schemas) == {11, 12, 13, 99}
+
+
+def test_a_manifest_lists_no_version_of_an_entitys_schema_that_a_newer_one_took_the_place_of(
+    tmp_path: Path,
+) -> None:
+    """No record comes with one any more, and a thousand entities have tens of thousands of them after years."""
+    versions = [PinnedRecord((-n, ()), Schema(-n, "STRUCT", NO_FIELDS, entity="go")) for n in (1, 2, 3)]
+    done = settled(tmp_path, numbered(VALUES), records=(*PINNED, *versions), by_entity=True)
+    manifest = decided(tmp_path, done, WHOLE)
+    assert set(manifest.pins.schemas) == {11, 12, 13, -3}
+    assert [-3, []] in manifest.pins.decisions["records"]
+    assert len(manifest.pins.decisions["records"]) == len(PINNED) + 1
+    # Its files are written again with what it lists.
+    again = from_manifest(manifest, done.pins)
+    assert for_workers(again).schemas.records == for_workers(done.pins).schemas.records
 
 
 def test_the_ledger_tells_what_the_batch_did(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from distributary.ingest.checkpoint.histories import (
     newly_met,
     to_json,
 )
-from distributary.ingest.pins import Coordinates, RecordKey
+from distributary.ingest.pins import Coordinates, PinnedRecord, RecordKey
+from distributary.registry.base import Schema
 
 ONE, TWO = (IDS[1], (0,)), (IDS[2], (0,))
 
@@ -49,6 +50,32 @@ def test_what_is_met_is_carried_on_in_the_order_of_registration_and_only_once() 
     after = carried_on(known, met, {"a", "b", "c"})
     assert after == {"a": ((3, ()), (7, ())), "b": ((7, ()),), "c": ((1, ()),)}
     assert carried_on(after, met, set(after)) == after
+
+
+def test_of_the_versions_of_an_inferred_schema_that_a_table_met_the_last_stays_for_the_next() -> None:
+    """No record comes with one before it any more: what a manifest holds of a table does not grow with its age."""
+    here: Coordinates = ("t", 0, 5)
+    records = [
+        PinnedRecord((7, ()), Schema(7, "AVRO", "{}")),
+        *(PinnedRecord((-n, ()), Schema(-n, "STRUCT", "{}", entity="go")) for n in (1, 2, 4, 5)),
+        PinnedRecord((-3, ()), Schema(-3, "STRUCT", "{}")),
+    ]
+    known: dict[str, History] = {
+        "a": ((-1, ()), (7, ()), (-2, ()), (-3, ())),
+        "b": ((-1, ()), (-2, ())),
+        "c": ((99, ()), (-1, ())),
+    }
+    after = carried_on(known, {(-4, ()): {"a": here, "c": here}}, {"a", "b", "c"}, records)
+    assert after == {
+        "a": ((7, ()), (-2, ()), (-3, ()), (-4, ())),
+        "b": ((-1, ()), (-2, ())),
+        "c": ((99, ()), (-1, ()), (-4, ())),
+    }
+    # The ledger tells what a version came after, though it was met in one batch and a column came in another.
+    assert carried_on(after, {}, set(after), records) == after
+    assert carried_on(after, {(-5, ()): {"c": here}}, set(after), records)["c"] == (
+        (99, ()), (-4, ()), (-5, ()),
+    )  # fmt: skip
 
 
 def test_inferred_versions_count_away_from_zero() -> None:

@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.ingest.schemas.far_away import FarAway
 from typing_extensions import Buffer
 
 from distributary.errors import BadSchema, SchemaNotFound, SetupError
@@ -82,6 +83,19 @@ def test_each_of_several_versions_is_answered_by_itself(location: SchemaLocation
     assert isinstance(answers[1], Schema)
     assert isinstance(answers[2], SchemaNotFound)
     assert isinstance(answers[Guid("guid")], SchemaNotFound)
+
+
+def test_all_versions_are_asked_for_at_once(tmp_path: Path) -> None:
+    """A start asks for each there ever was: one by one, that takes minutes in a store after a year."""
+    files = FarAway(tmp_path / "schemas")
+    for version in range(1, 33):
+        files.put_new(f"{version}.json", struct(f"f{version}").encode())
+    files.only_together(8)
+    answers = SchemaLocation(files, "games").by_refs(range(1, 33))
+    assert [(ref, getattr(answer, "id", None)) for ref, answer in answers.items()] == [
+        (version, version) for version in range(1, 33)
+    ]
+    assert files.reads == 32
 
 
 def test_another_subject_has_no_versions_here(location: SchemaLocation) -> None:

@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.ingest.asked import AskedFiles
+from tests.ingest.schemas.far_away import FarAway
 
 from distributary.codecs.base import INFERRED
 from distributary.errors import BadSchema, SchemaNotFound
@@ -42,6 +44,20 @@ def test_versions_count_over_all_entities_and_tell_whose_they_are(location: Enti
     assert json.loads(Path(location.folder, "go", "3.json").read_text(encoding="utf-8")) == json.loads(grown)
     with pytest.raises(SchemaNotFound):
         anew.by_ref(4)
+
+
+def test_the_schemas_of_many_entities_are_asked_for_at_once(tmp_path: Path) -> None:
+    """A thousand entities that a batch brings, or that grow in it, would hold it up for as long."""
+    files = FarAway(tmp_path / "schemas")
+    names = [f"game_{number:02}" for number in range(16)]
+    for number, name in enumerate(names, 1):
+        files.put_new(f"{name}/{number}.json", struct(a="long").encode())
+    files.only_together(8)
+    location = EntitySchemas(files, SUBJECT)
+    assert [schema.id for schema in location.newest(names).values()] == list(range(1, 17))
+    same = location.register_each(dict.fromkeys(names, struct(a="long")))
+    assert [schema.id for schema in same.values()] == list(range(1, 17))
+    assert [schema.entity for schema in location.by_refs(range(1, 17)).values()] == names  # type: ignore[union-attr]
 
 
 def test_records_without_an_entity_have_versions_beside_the_entities(location: EntitySchemas) -> None:
@@ -124,6 +140,25 @@ def test_each_entity_has_a_subject_for_those_who_plan(location: EntitySchemas) -
     assert [version.id for version in mixed.versions(f"{SUBJECT}/go")] == [-2, -3]
     with pytest.raises(SchemaNotFound):
         location.versions(f"{SUBJECT}/ludo")
+
+
+def test_the_versions_of_one_entity_are_found_without_looking_at_all_others(tmp_path: Path) -> None:
+    """Who plans asks for those of each: of a thousand entities that would be a million listings."""
+    files = AskedFiles(tmp_path / "schemas")
+    location = EntitySchemas(files, SUBJECT)
+    names = [f"game_{number:02}" for number in range(20)]
+    location.register_each(dict.fromkeys(names, struct(a="long")))
+    files.told = 0
+    found = {name: location.versions(f"{SUBJECT}/{name}") for name in names}
+    assert files.told == 20
+    assert [[one.id for one in found[name]] for name in names] == [[number] for number in range(1, 21)]
+    for nobody in (f"{SUBJECT}/ludo", f"{SUBJECT}/", f"{SUBJECT}/_numbers", f"{SUBJECT}/../schemas/game_01"):
+        with pytest.raises(SchemaNotFound):
+            location.versions(nobody)
+    # Another one may look for them first of all.
+    anew = EntitySchemas(files, SUBJECT)
+    (version,) = anew.versions(f"{SUBJECT}/game_07")
+    assert anew.by_ref(version.id).entity == "game_07"
 
 
 def test_one_schema_for_all_goes_on_counting_where_there_was_one_an_entity(location: EntitySchemas) -> None:

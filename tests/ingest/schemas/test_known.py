@@ -1,20 +1,53 @@
 from __future__ import annotations
 
+import json
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.ingest.pipelines import SUBJECT, checkpoint, registry, schema_book
 
+from distributary.codecs.base import RecordPath
+from distributary.codecs.json.codec import JsonCodec, JsonReader
+from distributary.codecs.protobuf.codec import ProtobufCodec, ProtobufReader
 from distributary.errors import BadSchema, CheckpointMismatch, RegistryFault
 from distributary.ingest.columns.growth import GrowthRules
 from distributary.ingest.interruptible import Stopped
+from distributary.ingest.pins import PinnedRecord
+from distributary.ingest.progress import Silent
 from distributary.ingest.schemas.known import SchemaBook
 from distributary.ingest.schemas.pinned import PinsStore
+from distributary.ingest.schemas.registry_wait import RegistryWait
 from distributary.producer_sim.formats.protobuf import schema_text
 from distributary.registry.base import Schema, SubjectVersion
 from distributary.registry.memory import MemoryRegistry
+
+
+class Counting(ProtobufCodec):
+    """Counts by id what it was asked to decode schemas by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: Counter[int] = Counter()
+
+    def reader(self, schema: Schema, path: RecordPath) -> ProtobufReader:
+        self.made[schema.id] += 1
+        return super().reader(schema, path)
+
+
+class CountingJson(JsonCodec):
+    """The same of inferred schemas."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: Counter[int] = Counter()
+
+    def reader(self, schema: Schema, path: RecordPath) -> JsonReader:
+        self.made[schema.id] += 1
+        return super().reader(schema, path)
+
 
 ADDING = GrowthRules(reserved=frozenset({"kafka_topic"}))
 
@@ -31,6 +64,38 @@ def test_every_version_of_the_subjects_is_pinned_and_outlives_the_process(tmp_pa
     down = registry(3)
     down.down = True
     assert [pinned.key for pinned in opened(tmp_path, down).records] == keys
+
+
+def test_a_start_makes_no_decoder_twice_for_a_schema_that_is_pinned(tmp_path: Path) -> None:
+    """A thousand entities have tens of thousands of versions after years: each time takes a minute then."""
+    asking, codec = registry(3), Counting()
+    for _ in range(2):
+        wait = RegistryWait(Silent(), threading.Event())
+        book = SchemaBook(codec, asking, PinsStore(checkpoint(tmp_path)), wait, 300.0)
+        codec.made.clear()
+        book.open([SUBJECT])
+        assert [pinned.key for pinned in book.records] == [(1, (0,)), (2, (0,)), (3, (0,))]
+    assert codec.made == Counter({1: 1, 2: 1, 3: 1})
+
+
+def test_a_start_makes_nothing_for_versions_that_no_record_comes_with_any_more(tmp_path: Path) -> None:
+    fields = [{"name": name, "type": "long", "nullable": True, "metadata": {}} for name in "abc"]
+    for number, entity in enumerate(["go", "go", "chess", "go", None, None], 1):
+        text = json.dumps({"type": "struct", "fields": fields[: 1 + number // 2]})
+        store = PinsStore(checkpoint(tmp_path))
+        store.write((number, ()), Schema(number, "STRUCT", text, entity=entity))
+    codec, wait = CountingJson(), RegistryWait(Silent(), threading.Event())
+    book = SchemaBook(codec, registry(0), PinsStore(checkpoint(tmp_path)), wait, 300.0)
+    book.open([])
+    assert [pinned.schema.id for pinned in book.records] == [1, 2, 3, 4, 5, 6]
+    assert codec.made == Counter({3: 1, 4: 1, 6: 1})
+    # What they brought is known all the same, where somebody asks.
+    new = PinnedRecord(
+        (7, ()), Schema(7, "STRUCT", json.dumps({"type": "struct", "fields": fields}), entity="go")
+    )
+    assert book.brings(new, ADDING) == ()
+    assert book.layout((2, ())).names == ["a", "b"]
+    assert codec.made == Counter({3: 1, 4: 1, 6: 1, 7: 1, 1: 1, 2: 1, 5: 1})
 
 
 def test_a_new_pipeline_waits_for_its_registry_until_it_is_told_to_stop(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from tests.ingest.pipelines import checkpoint
+from tests.ingest.schemas.far_away import FarAway
 
 from distributary.codecs.base import INFERRED, Growing, load_codec
 from distributary.errors import RegistryUnavailable, SchemaNotFound
@@ -74,6 +75,16 @@ def test_inferred_versions_have_numbers_that_no_registry_gives(
     assert json.loads(schemas.by_ref(-1).text) == json.loads(struct("a"))
     with pytest.raises(SchemaNotFound):
         schemas.by_ref(-99)
+
+
+def test_all_inferred_versions_are_asked_for_at_once(tmp_path: Path, registry: MemoryRegistry) -> None:
+    files = FarAway(tmp_path / "schemas")
+    schemas = MixedSchemas(registry, SchemaLocation(files, OWN))
+    numbers = [schemas.register(OWN, struct(f"f{version}"), "STRUCT") for version in range(16)]
+    files.only_together(8)
+    answers = schemas.by_refs([1, *numbers])
+    assert [getattr(answers[ref], "id", None) for ref in (1, *numbers)] == [1, *numbers]
+    assert files.reads == 16
 
 
 def test_the_inferred_schema_needs_no_registry(tmp_path: Path, registry: MemoryRegistry) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Event, Thread
+from threading import Barrier, Event, Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -41,6 +41,24 @@ def test_the_cache_of_schemas_is_bounded(server: AnswerServer, connect: Connect)
     for number in (1, 2, 3, 1):
         registry.by_ref(number)
     assert server.calls("/schemas/ids/1") == 2
+
+
+def test_what_a_subject_s_versions_hold_is_asked_for_at_once(
+    server: AnswerServer, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each start asks for all that there are: one by one, a subject that is years old takes as long as it has versions."""
+    server.on("/subjects/s/versions", server.json([*range(1, 17)]))
+    for number in range(1, 17):
+        server.version("s", number, 100 + number, schema='"string"')
+    asked, together = ConfluentRegistry._version, Barrier(4, timeout=10)
+
+    def slow(registry: ConfluentRegistry, subject: str, version: int) -> object:
+        together.wait()
+        return asked(registry, subject, version)
+
+    monkeypatch.setattr(ConfluentRegistry, "_version", slow)
+    found = connect(server.url).versions("s")
+    assert [(one.version, one.id) for one in found] == [(number, 100 + number) for number in range(1, 17)]
 
 
 def test_an_id_that_becomes_known_within_the_wait_is_found(server: AnswerServer, connect: Connect) -> None:

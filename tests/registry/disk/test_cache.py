@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.ingest.schemas.far_away import FarAway
 
 from distributary.errors import RegistryChanged, RegistryUnavailable, SchemaNotFound
 from distributary.registry.base import Reference, SchemaRegistry
@@ -64,6 +65,20 @@ def test_a_process_starts_while_the_registry_is_down_and_says_so_once(
     assert kinds(told) == ["offline"]
     assert "down" in told[0].text
     assert "kept in" in told[0].text
+
+
+def test_what_is_kept_is_read_at_once(origin: MemoryRegistry, tmp_path: Path) -> None:
+    """In a store, as each start asks for every version of every subject: one by one, thousands take minutes."""
+    ids = [origin.register(f"s{number}", A.replace('"A"', f'"A{number}"'), "AVRO") for number in range(16)]
+    known = DiskCache(origin, FarAway(tmp_path), "http://registry").by_refs(ids)
+    kept = FarAway(tmp_path)
+    later = DiskCache(origin, kept, "http://registry", ask_again_seconds=60.0)
+    later.by_refs(ids)
+    origin.down = True
+    later.by_refs(ids)
+    kept.only_together(8)
+    assert later.by_refs(ids) == known
+    assert kept.reads == len(ids)
 
 
 def test_when_it_answers_again_that_is_said_and_new_versions_are_seen(
