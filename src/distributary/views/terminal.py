@@ -76,7 +76,9 @@ class LineProgress:
     ) -> None:
         """One line a batch, with its rate and how far the run has come."""
         self._rows += rows
-        so_far = f"{self._rows:,}" if total_known is None else f"{self._rows:,} of {total_known:,}"
+        # A batch that an earlier run had decided waited for nobody when this one counted.
+        is_within = total_known is not None and self._rows <= total_known
+        so_far = f"{self._rows:,} of {total_known:,}" if is_within else f"{self._rows:,}"
         self._say(
             f"batch {batch_id}: {rows:,} rows to {_count(tables, 'table')} in {seconds:.1f} s ({_rate(rows, seconds)}), {so_far}"
         )

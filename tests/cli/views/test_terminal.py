@@ -59,6 +59,12 @@ def test_lines_tell_each_event() -> None:
     ]
 
 
+def test_rows_that_nobody_waited_for_when_they_were_counted_are_not_told_as_a_part() -> None:
+    lines: list[str] = []
+    LineProgress(lines.append).batch_done(4, 1000, 10, 0.5, 0)
+    assert lines == ["batch 4: 1,000 rows to 10 tables in 0.5 s (2,000 rows/s), 1,000"]
+
+
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
