@@ -10,7 +10,13 @@ import pytest
 from tests.ingest.pipelines import settings
 from typing_extensions import Buffer
 
-from distributary.errors import CommitImpossible, CredentialsRefused, DistributaryError, SetupError
+from distributary.errors import (
+    BudgetSpent,
+    CommitImpossible,
+    CredentialsRefused,
+    DistributaryError,
+    SetupError,
+)
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.kafka.client import Complaints
 from distributary.ingest.pipeline import Pipeline
@@ -20,8 +26,9 @@ from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.storage.probe import require_put_if_absent
 from distributary.ingest.supervision.budgets import Spending
 from distributary.ingest.supervision.changes import changes_in_place
+from distributary.ingest.supervision.outcome import Restart
 from distributary.ingest.supervision.sentences import sentence
-from distributary.ingest.supervisor import Restart, Supervisor
+from distributary.ingest.supervisor import Supervisor
 from distributary.ingest.tables.change import PlannedChange
 from distributary.values import MASK
 
@@ -112,6 +119,7 @@ class Reading:
     fails    what is done instead of opening one the next time
     queries  what happens as queries begin, one after the other
     refused  how often the brokers do not accept who asks whether they are there
+    window   of the budget of failures, in seconds
     """
 
     root: Path
@@ -121,6 +129,7 @@ class Reading:
     fails: Any = None
     queries: list[Any] = field(default_factory=list)
     refused: int = 0
+    window: float = 600.0
 
     def was_away(self) -> bool:
         if self.refused:
@@ -140,11 +149,18 @@ class Reading:
             fails()
         groups = {
             "trigger": {"available_now": True},
-            "supervisor": {"failures": {"first_wait_seconds": 0.01}},
+            "supervisor": {"failures": {"first_wait_seconds": 0.01, "window_seconds": self.window}},
         }
         chosen = settings(self.root, source={"topics": list(self.names)}, **groups)
         number = len(self.opened)
-        runner = SimpleNamespace(resume=lambda: self.begin(number))
+
+        def runner(*told: Any) -> SimpleNamespace:
+            def resume() -> None:
+                told[3](7)
+                self.begin(number)
+
+            return SimpleNamespace(resume=resume)
+
         channels = SimpleNamespace(
             names=lambda: self.names, look=lambda: False, partitions=dict, was_away=self.was_away
         )
@@ -152,7 +168,7 @@ class Reading:
             root=PosixFiles(self.root),
             checkpoint=SimpleNamespace(files=PosixFiles(self.root)),
             parked=SimpleNamespace(waits=dict),
-            memory=SimpleNamespace(remade={}),
+            memory=SimpleNamespace(remade={f"remade_by_{number}": None}),
         )
         found = SimpleNamespace(
             settings=chosen,
@@ -162,7 +178,7 @@ class Reading:
             names=None,
             comes_to_an_end=True,
             records_waiting=lambda: None,
-            batch_runner=lambda *_: runner,
+            batch_runner=runner,
             lost=lambda: ({}, []),
             require_next=lambda: None,
             next_range=dict,
@@ -234,4 +250,14 @@ def test_credentials_that_brokers_never_accepted_end_the_run_at_once(tmp_path: P
     supervisor = reading.goes_on()
     supervisor._has_read = False
     with pytest.raises(CredentialsRefused, match="has expired"):
+        supervisor.run()
+
+
+def test_a_batch_that_fails_each_time_ends_the_run_however_long_each_attempt_takes(tmp_path: Path) -> None:
+    """Each is longer ago than the window when the next one fails, and nobody is there to read what is told."""
+    reading = Reading(tmp_path, queries=[spark_fails] * 8, window=0.001)
+    supervisor = Supervisor(reading.open, Silent(), threading.Event())
+    with pytest.raises(
+        BudgetSpent, match=r"too many failures \(6 since a batch was begun that is not done, 5 allowed\)"
+    ):
         supervisor.run()
