@@ -80,6 +80,7 @@ class Supervisor:
         self._error: BaseException | None = None
         self._restarts: list[Restart] = []
         self._lost: list[Lost] = []
+        self._remade = dict[str, None]()
         self._upkeep = UpkeepInRuns(settings, pipeline.run.checkpoint.files)
         self._derived = DerivedInRuns(settings, pipeline.topics.spark, stop.is_set, tell=derived)
         self._waiting: int | None = None
@@ -102,7 +103,7 @@ class Supervisor:
             self._summary = replace(self._summary, seconds=time.monotonic() - began)
             self._progress.finished(self._summary)
         waits = self._pipeline.run.parked.waits()
-        remade = tuple(self._pipeline.run.memory.remade)
+        remade = tuple(self._remade | self._pipeline.run.memory.remade)
         return Outcome(self._summary, tuple(self._restarts), waits, remade, tuple(self._lost))
 
     def _wait_for_names(self) -> None:
@@ -255,6 +256,7 @@ class Supervisor:
     def _open_anew(self) -> None:
         """Open the pipeline once more, by which the one before is closed, whatever comes of it. Raises ConnectionError where its store is away."""
         self._is_open = False
+        self._remade |= self._pipeline.run.memory.remade
         try:
             self._pipeline, self._is_open = self._open(), True
         except SetupError as error:

@@ -261,3 +261,8 @@ def test_a_batch_that_fails_each_time_ends_the_run_however_long_each_attempt_tak
         BudgetSpent, match=r"too many failures \(6 since a batch was begun that is not done, 5 allowed\)"
     ):
         supervisor.run()
+
+
+def test_what_was_made_anew_before_other_topics_came_is_told_at_the_end(tmp_path: Path) -> None:
+    outcome = Reading(tmp_path).goes_on().run()
+    assert outcome.remade == ("remade_by_1", "remade_by_2")
