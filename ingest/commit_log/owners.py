@@ -23,6 +23,9 @@ _FOLDER, _SUFFIX = ".distributary/owners", ".json"
 # How often a table is asked for again because others put records at the same time.
 _ATTEMPTS = 20
 
+# From so many questions on, each number is listed in their place.
+_MANY = 100
+
 # An owner's log where it can be reached, and is his.
 Reach = Callable[[Owner], CommitLog | None]
 
@@ -209,12 +212,20 @@ class Owners:
         if not unasked:
             return
         # As they are now: where others come in between, putting the next one tells.
-        numbers = self.records.numbers()
+        numbers = self._numbers(unasked)
         with ThreadPoolExecutor(min(self.records.threads, len(unasked))) as pool:
-            put = list(pool.map(lambda table: self._claim(table, numbers), unasked))
+            put = list(pool.map(self._claim, unasked, numbers))
         # What follows would outlive them, and then tables with rows were nobody's.
         self.records.root.sync(filter(None, put))
         self._mine.update(unasked)
+
+    def _numbers(self, tables: Sequence[str]) -> list[list[int]]:
+        """The numbers that each of these tables may have a record of; one that is not told has no record, or another one comes in between."""
+        numbers = self.records.numbers()
+        if len(tables) * len(numbers) < _MANY:
+            return [numbers] * len(tables)
+        found = self.records.tables()
+        return [found.get(table, []) for table in tables]
 
     def mine(self) -> list[str]:
         """The tables that are this pipeline's by their records, as far as those can be read."""
