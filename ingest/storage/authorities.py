@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import os
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 
 import certifi
 
@@ -24,8 +26,23 @@ class _Held:
 # By the path that the settings name. What came from another machine stands for a file that this one need not have.
 _held: dict[str, _Held] = {}
 
-# The files of this process with these authorities and the system's, and the former as they are in there.
-_beside: dict[str, tuple[Path, bytes]] = {}
+
+@dataclass(slots=True)
+class _Beside:
+    """The file of this process that is trusted in the place of the system's.
+
+    systems  what was trusted before
+    own      what is trusted beside that, by the path that settings name, as it is in the file
+    """
+
+    path: Path
+    systems: bytes
+    own: dict[str, bytes] = field(default_factory=dict)
+
+
+_beside: _Beside | None = None
+
+_lock = Lock()
 
 
 def authorities_of(ca_file: str) -> bytes:
@@ -64,25 +81,29 @@ def bring(ca_file: str, authorities: bytes) -> None:
         _held[ca_file] = _Held(authorities, None)
 
 
-def beside_the_systems(ca_file: str) -> str:
-    """A file of this process with these authorities, as they are now, and the system's. Raises ConfigError where they cannot be read.
+def trust(ca_file: str) -> str:
+    """Have who reads `SSL_CERT_FILE` trust these authorities, as they are now; the file that it names from here on. Raises ConfigError where they cannot be read.
 
-    Whoever reads `SSL_CERT_FILE` trusts nobody else: not delta-rs alone does, but the client of the registry, too.
+    Whoever reads it trusts nobody else: not delta-rs alone does, but the client of the registry, too. So what was trusted before is in it, and
+    the authorities of every other store of this process.
     """
+    global _beside  # noqa: PLW0603 - a process has one such variable
     given = authorities_of(ca_file)
-    if ca_file not in _beside:
-        folder = TemporaryFolder("distributary-authorities-")
-        atexit.register(folder.close)
-        _beside[ca_file] = folder.path / "authorities.pem", b""
-    path, there = _beside[ca_file]
-    if given is not there:
-        systems = Path(ssl.get_default_verify_paths().cafile or certifi.where()).read_bytes()
-        replace(path, systems + b"\n" + given)
-        _beside[ca_file] = path, given
-    return str(path)
+    with _lock:
+        if _beside is None:
+            systems = Path(ssl.get_default_verify_paths().cafile or certifi.where()).read_bytes()
+            folder = TemporaryFolder("distributary-authorities-")
+            atexit.register(folder.close)
+            _beside = _Beside(folder.path / "authorities.pem", systems)
+        if _beside.own.get(ca_file) is not given:
+            own = {**_beside.own, ca_file: given}
+            replace(_beside.path, b"\n".join((_beside.systems, *own.values())))
+            _beside.own = own
+        os.environ["SSL_CERT_FILE"] = str(_beside.path)
+        return str(_beside.path)
 
 
-def keep_beside(ca_file: str) -> None:
+def keep_trusted(ca_file: str) -> None:
     """Have the same file as it is to be now, where somebody was given it."""
-    if ca_file in _beside:
-        beside_the_systems(ca_file)
+    if _beside is not None and ca_file in _beside.own:
+        trust(ca_file)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from distributary.errors import ConfigError
 from distributary.files import tag_of
-from distributary.ingest.storage.authorities import authorities_of, beside_the_systems, keep_beside
+from distributary.ingest.storage.authorities import authorities_of, keep_trusted
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.s3_options import S3
@@ -146,7 +146,7 @@ class Http(Group):
     def for_delta(self) -> dict[str, str]:
         """As delta-rs takes them, which finds the authorities in a file that the environment names."""
         if self.ca_file is not None:
-            keep_beside(self.ca_file)
+            keep_trusted(self.ca_file)
         patience = {"timeout": f"{self.timeout_seconds:g}s", "retry_timeout": f"{self.retry_seconds:g}s"}
         return {**patience, **self._proxy()}
 
@@ -205,16 +205,15 @@ class StorageOptions(Group):
         return {**options, **self._delta_keys(place), **self.http.for_delta(), **plain}
 
     def environment(self, place: Place) -> dict[str, str]:
-        """What delta-rs reads from the environment alone, and only once: to be there before it is first asked."""
-        ca_file = self.http.ca_file
-        found: dict[str, str | None] = {
-            "SSL_CERT_FILE": None if ca_file is None else beside_the_systems(ca_file)
-        }
+        """Who asks, which delta-rs reads from the environment alone, and only once: to be there before it is first asked."""
         login = self.s3.login
-        if place.kind == "s3" and login.web_identity_token_file is not None:
-            found["AWS_WEB_IDENTITY_TOKEN_FILE"] = login.web_identity_token_file
-            found["AWS_ROLE_ARN"], found["AWS_ROLE_SESSION_NAME"] = login.role_arn, login.role_session_name
-        return {name: value for name, value in found.items() if value is not None}
+        if place.kind != "s3" or login.web_identity_token_file is None:
+            return {}
+        return {
+            "AWS_WEB_IDENTITY_TOKEN_FILE": login.web_identity_token_file,
+            **({} if login.role_arn is None else {"AWS_ROLE_ARN": login.role_arn}),
+            "AWS_ROLE_SESSION_NAME": login.role_session_name,
+        }
 
     def read_once(self, place: Place) -> tuple[object, ...]:
         """What a client for this place reads of files when it is made, as it is now: where that has changed another client is needed."""
