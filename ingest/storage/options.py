@@ -140,6 +140,8 @@ class Http(Group):
         """As obstore takes them. Raises ConfigError for a file that cannot be read."""
         client: dict[str, Any] = {"timeout": timedelta(seconds=self.timeout_seconds), **self._proxy()}
         if self.ca_file is not None:
+            # It reads what the environment names as well.
+            keep_trusted(self.ca_file)
             client["root_certificate"] = authorities_of(self.ca_file)
         return client
 

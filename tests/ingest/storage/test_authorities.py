@@ -7,6 +7,7 @@ import os
 import ssl
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import certifi
@@ -55,13 +56,19 @@ def test_a_registry_is_trusted_as_before_once_a_store_with_an_authority_of_its_o
     assert mine in now and len(now & others) > 50
 
 
-def test_an_authority_that_another_one_took_the_place_of_is_trusted_no_more(own: Path) -> None:
-    given = StorageOptions.model_validate({"http": {"ca_file": str(own)}})
-    files = open_files(Place.parse("s3://own-authority/replaced"), given)
+@pytest.mark.parametrize("asked_by", [StorageOptions.for_obstore, StorageOptions.for_delta])
+def test_an_authority_that_another_one_took_the_place_of_is_trusted_no_more(
+    own: Path, asked_by: Callable[[StorageOptions, Place], object]
+) -> None:
+    given, place = (
+        StorageOptions.model_validate({"http": {"ca_file": str(own)}}),
+        Place.parse("s3://own/lake"),
+    )
+    open_files(place, given)
     (before,) = trusted(ssl.create_default_context(cafile=str(own)))
     _, another = self_signed("another")
     own.write_bytes(another.public_bytes(serialization.Encoding.PEM))
-    assert files.options
+    asked_by(given, place)
     (after,) = trusted(ssl.create_default_context(cafile=str(own)))
     now = trusted(ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"]))
     assert after in now and before not in now
