@@ -7,7 +7,7 @@ here comes from the environment, by the names that each cloud's own tools know.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -206,16 +206,21 @@ class StorageOptions(Group):
         plain = {"allow_http": "true"} if self._is_plain(place) else {}
         return {**options, **self._delta_keys(place), **self.http.for_delta(), **plain}
 
-    def environment(self, place: Place) -> dict[str, str]:
-        """Who asks, which delta-rs reads from the environment alone, and only once: to be there before it is first asked."""
+    def tell(self, place: Place, environment: MutableMapping[str, str]) -> None:
+        """Have the environment say who asks, before delta-rs is first asked: that of AWS's own stores it reads from there alone, and only once.
+
+        Raises ConfigError where it speaks of another one, who would be taken.
+        """
         login = self.s3.login
-        if place.kind != "s3" or login.web_identity_token_file is None:
-            return {}
-        return {
-            "AWS_WEB_IDENTITY_TOKEN_FILE": login.web_identity_token_file,
-            **({} if login.role_arn is None else {"AWS_ROLE_ARN": login.role_arn}),
-            "AWS_ROLE_SESSION_NAME": login.role_session_name,
-        }
+        if place.kind != "s3" or self.s3.endpoint is not None or login.web_identity_token_file is None:
+            return
+        told = given(AWS_WEB_IDENTITY_TOKEN_FILE=login.web_identity_token_file, AWS_ROLE_ARN=login.role_arn)
+        _refuse(
+            place, [name for name, value in told.items() if environment.get(name) not in {None, "", value}]
+        )
+        environment.update({name: str(value) for name, value in told.items()})
+        # It is a name in AWS's logs, and as in AWS's own tools what the process was started with wins.
+        environment.setdefault("AWS_ROLE_SESSION_NAME", login.role_session_name)
 
     def read_once(self, place: Place) -> tuple[object, ...]:
         """What a client for this place reads of files when it is made, as it is now: where that has changed another client is needed."""
@@ -244,12 +249,7 @@ class StorageOptions(Group):
     def _require_no_other(self, place: Place, environment: Mapping[str, str]) -> None:
         """The crate takes what the settings say, and of all else what the environment says: of two identities it would make one."""
         groups: Mapping[str, S3 | Azure | Gcs] = {"s3": self.s3, "azure": self.azure, "gcs": self.gcs}
-        found = sorted(set(groups[place.kind].at_odds(environment)))
-        if found:
-            raise ConfigError(
-                f"storage: {', '.join(found)} in the environment would be taken beside what storage.{place.kind} says, for {place};"
-                " unset it for this program and its executors, or leave the matter to the environment"
-            )
+        _refuse(place, groups[place.kind].at_odds(environment))
 
     def _config(self, place: Place) -> Config:
         if place.kind == "s3":
@@ -272,6 +272,16 @@ class StorageOptions(Group):
             "AWS_SECRET_ACCESS_KEY": keys["secret_access_key"],
             **token,
         }
+
+
+def _refuse(place: Place, variables: Iterable[str]) -> None:
+    """Raises ConfigError where there are variables that would be taken beside, or in the place of, what the settings say."""
+    if found := sorted(set(variables)):
+        raise ConfigError(
+            f"storage: {', '.join(found)} in the environment would be taken beside what storage.{place.kind} says, for {place};"
+            " unset it for this program and its executors (where another pipeline of the program has set it, give that one a process of its own),"
+            " or leave the matter to the environment"
+        )
 
 
 _DELTA_PREFIX = {"s3": "AWS_", "azure": "AZURE_STORAGE_", "gcs": "GOOGLE_"}
