@@ -263,6 +263,18 @@ def test_a_batch_that_fails_each_time_ends_the_run_however_long_each_attempt_tak
         supervisor.run()
 
 
+def test_a_batch_that_meets_an_outage_each_time_which_is_over_at_once_ends_the_run(tmp_path: Path) -> None:
+    """As where workers cannot reach the brokers by the names that those tell: each attempt takes as long as a fetch is waited for."""
+
+    def no_answer() -> None:
+        raise Complaints("somewhere").silent("a fetch timed out")
+
+    reading = Reading(tmp_path, queries=[no_answer] * 20, window=0.001)
+    supervisor = Supervisor(reading.open, Silent(), threading.Event())
+    with pytest.raises(BudgetSpent, match=r"a fetch timed out"):
+        supervisor.run()
+
+
 def test_what_was_made_anew_before_other_topics_came_is_told_at_the_end(tmp_path: Path) -> None:
     outcome = Reading(tmp_path).goes_on().run()
     assert outcome.remade == ("remade_by_1", "remade_by_2")
