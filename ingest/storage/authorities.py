@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
@@ -31,13 +31,11 @@ _held: dict[str, _Held] = {}
 class _Beside:
     """The file of this process that is trusted in the place of the system's.
 
-    systems  what was trusted before
-    own      what is trusted beside that, by the path that settings name, as it is in the file
+    within  what it has, by the path of what was trusted before, and by those that settings name
     """
 
     path: Path
-    systems: bytes
-    own: dict[str, bytes] = field(default_factory=dict)
+    within: dict[str, bytes]
 
 
 _beside: _Beside | None = None
@@ -88,22 +86,22 @@ def trust(ca_file: str) -> str:
     the authorities of every other store of this process.
     """
     global _beside  # noqa: PLW0603 - a process has one such variable
-    given = authorities_of(ca_file)
+    authorities_of(ca_file)
     with _lock:
         if _beside is None:
-            systems = Path(ssl.get_default_verify_paths().cafile or certifi.where()).read_bytes()
+            before = ssl.get_default_verify_paths().cafile or certifi.where()
             folder = TemporaryFolder("distributary-authorities-")
             atexit.register(folder.close)
-            _beside = _Beside(folder.path / "authorities.pem", systems)
-        if _beside.own.get(ca_file) is not given:
-            own = {**_beside.own, ca_file: given}
-            replace(_beside.path, b"\n".join((_beside.systems, *own.values())))
-            _beside.own = own
+            _beside = _Beside(folder.path / "authorities.pem", {before: b""})
+        within = {path: authorities_of(path) for path in (*_beside.within, ca_file)}
+        if within != _beside.within:
+            replace(_beside.path, b"\n".join(within.values()))
+            _beside.within = within
         os.environ["SSL_CERT_FILE"] = str(_beside.path)
         return str(_beside.path)
 
 
 def keep_trusted(ca_file: str) -> None:
     """Have the same file as it is to be now, where somebody was given it."""
-    if _beside is not None and ca_file in _beside.own:
+    if _beside is not None and ca_file in _beside.within:
         trust(ca_file)

@@ -74,6 +74,23 @@ def test_an_authority_that_another_one_took_the_place_of_is_trusted_no_more(
     assert after in now and before not in now
 
 
+def test_what_the_environment_names_may_be_replaced_as_well(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = tmp_path / "named.pem"
+    named.write_bytes(self_signed("named")[1].public_bytes(serialization.Encoding.PEM))
+    monkeypatch.setenv("SSL_CERT_FILE", str(named))
+    given, place = (
+        StorageOptions.model_validate({"http": {"ca_file": str(own)}}),
+        Place.parse("s3://own/lake"),
+    )
+    open_files(place, given)
+    named.write_bytes(self_signed("renewed")[1].public_bytes(serialization.Encoding.PEM))
+    given.for_delta(place)
+    wanted = [trusted(ssl.create_default_context(cafile=str(one))) for one in (named, own)]
+    assert trusted(ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])) == set.union(*wanted)
+
+
 def test_the_file_goes_with_the_process_that_made_it_and_not_with_its_children(own: Path) -> None:
     program = (
         "import os, sys\n"
