@@ -44,6 +44,15 @@ def test_a_table_is_the_first_ones_who_asks_for_it(files: Files) -> None:
         asking(files, OTHER).claim([TABLE])
 
 
+def test_who_is_refused_one_table_has_none_of_those_that_he_asked_for_with_it(files: Files) -> None:
+    """Otherwise the pipeline that he got in the way of would end once it has its first record for one of them."""
+    asking(files, GAMES).claim([TABLE])
+    with pytest.raises(TablesOfAnotherRun):
+        asking(files, OTHER).claim(["before", TABLE, "behind"])
+    assert (owner(files, "before"), owner(files, "behind")) == (None, None)
+    asking(files, GAMES).claim(["behind"])
+
+
 def test_pipelines_over_one_root_have_tables_of_their_own(files: Files) -> None:
     asking(files, GAMES).claim(["one", "three"])
     asking(files, OTHER).claim(["two"])
