@@ -89,10 +89,9 @@ def trust(ca_file: str) -> str:
     authorities_of(ca_file)
     with _lock:
         if _beside is None:
-            before = ssl.get_default_verify_paths().cafile or certifi.where()
             folder = TemporaryFolder("distributary-authorities-")
             atexit.register(folder.close)
-            _beside = _Beside(folder.path / "authorities.pem", {before: b""})
+            _beside = _Beside(folder.path / "authorities.pem", {_systems(): b""})
         within = {path: authorities_of(path) for path in (*_beside.within, ca_file)}
         if within != _beside.within:
             replace(_beside.path, b"\n".join(within.values()))
@@ -105,3 +104,11 @@ def keep_trusted(ca_file: str) -> None:
     """Have the same file as it is to be now, where somebody was given it."""
     if _beside is not None and ca_file in _beside.within:
         trust(ca_file)
+
+
+def _systems() -> str:
+    """The file with the authorities that are trusted where nobody says otherwise."""
+    known = ssl.get_default_verify_paths()
+    # Debian's Python knows of a folder alone, and delta-rs of the file in there.
+    found = Path(known.capath or "", "ca-certificates.crt")
+    return known.cafile or (str(found) if found.is_file() else certifi.where())

@@ -74,6 +74,21 @@ def test_an_authority_that_another_one_took_the_place_of_is_trusted_no_more(
     assert after in now and before not in now
 
 
+def test_the_systems_are_those_in_its_folder_where_python_knows_of_no_file(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Debian's images: a company's authority among them would be trusted no more once a store has one of its own."""
+    company = tmp_path / "ca-certificates.crt"
+    company.write_bytes(self_signed("company")[1].public_bytes(serialization.Encoding.PEM))
+    known = ssl.get_default_verify_paths()
+    folder = known._replace(cafile="", capath=str(tmp_path))
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: folder)
+    given = StorageOptions.model_validate({"http": {"ca_file": str(own)}})
+    open_files(Place.parse("s3://own/lake"), given)
+    (wanted,) = trusted(ssl.create_default_context(cafile=str(company)))
+    assert wanted in trusted(ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"]))
+
+
 def test_what_the_environment_names_may_be_replaced_as_well(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
