@@ -34,7 +34,11 @@ from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.source import Lost
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
+from distributary.ingest.schemas.inferred_per_entity import schema_place
+from distributary.ingest.schemas.subjects import inferred_subject
 from distributary.ingest.spark.jvm import jvm_needed, stop_quietly
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.probe import were_away
 from distributary.ingest.supervision.beginning_anew import CLOCK, COLUMNS, TOPICS, BeginsAnew
 from distributary.ingest.supervision.budgets import Spending, of_outages
@@ -197,11 +201,10 @@ class Supervisor:
     def _of_outage(self, error: Exception) -> float | None:
         """How long to wait where an error came of something that says nothing against the pipeline; None where it did not."""
         away = isinstance(error, BrokerUnavailable)
-        if not isinstance(error, DistributaryError) or isinstance(error, PipelineError):
-            # As Kafka's below: nothing of the pipeline's can be the reason while its store takes no file.
-            run = self._pipeline.run
-            if were_away((run.root, run.checkpoint.files), self._progress.waiting, self._stop):
-                return 0.0
+        told = isinstance(error, DistributaryError) and not isinstance(error, PipelineError)
+        # As Kafka's below: nothing of the pipeline's can be the reason while one of its stores takes no file.
+        if not told and were_away(self._places(), self._progress.waiting, self._stop):
+            return 0.0
         if away or not isinstance(error, DistributaryError):
             # An outage is waited for however long it lasts, as the registry's is, and says nothing against the pipeline.
             if self._pipeline.channels.was_away():
@@ -215,6 +218,13 @@ class Supervisor:
                 self._progress.waiting(self._sentence(error), wait)
             return wait
         return None
+
+    def _places(self) -> Iterator[Files]:
+        """Where the run writes."""
+        run, settings = self._pipeline.run, self._pipeline.settings
+        yield from (run.root, run.checkpoint.files)
+        if inferred_subject(settings.name, settings.decode) is not None:
+            yield open_files(schema_place(settings.name, settings.decode), settings.storage)
 
     def _partitions_came(self) -> bool:
         """Whether there are others than the query was begun with: Spark begins with those that it is told, if they are all, or not at all."""

@@ -120,6 +120,7 @@ class Reading:
     queries  what happens as queries begin, one after the other
     refused  how often the brokers do not accept who asks whether they are there
     window   of the budget of failures, in seconds
+    groups   of settings, beside those
     """
 
     root: Path
@@ -130,6 +131,7 @@ class Reading:
     queries: list[Any] = field(default_factory=list)
     refused: int = 0
     window: float = 600.0
+    groups: dict[str, Any] = field(default_factory=dict)
 
     def was_away(self) -> bool:
         if self.refused:
@@ -150,6 +152,7 @@ class Reading:
         groups = {
             "trigger": {"available_now": True},
             "supervisor": {"failures": {"first_wait_seconds": 0.01, "window_seconds": self.window}},
+            **self.groups,
         }
         chosen = settings(self.root, source={"topics": list(self.names)}, **groups)
         number = len(self.opened)
@@ -278,3 +281,26 @@ def test_a_batch_that_meets_an_outage_each_time_which_is_over_at_once_ends_the_r
 def test_what_was_made_anew_before_other_topics_came_is_told_at_the_end(tmp_path: Path) -> None:
     outcome = Reading(tmp_path).goes_on().run()
     assert outcome.remade == ("remade_by_1", "remade_by_2")
+
+
+def test_a_store_of_inferred_schemas_that_is_away_amid_a_run_is_waited_for(tmp_path: Path) -> None:
+    """It may be another one than that of the tables, which answers meanwhile."""
+    nobody = {"endpoint": "http://127.0.0.1:9", "login": {"access_key_id": "a", "secret_access_key": "b"}}
+    groups = {
+        "decode": {"format": "json", "schema_location": "s3://schemas/games"},
+        "storage": {"s3": nobody, "http": {"retry_seconds": 0}},
+    }
+
+    def no_answer() -> None:
+        raise ConnectionError("s3://schemas/games/3.json: error sending request")
+
+    stop, told = threading.Event(), list[str]()
+
+    class Watching(Silent):
+        def waiting(self, reason: str, seconds: float) -> None:
+            told.append(reason)
+            stop.set()
+
+    reading = Reading(tmp_path, queries=[no_answer] * 2, groups=groups)
+    assert Supervisor(reading.open, Watching(), stop).run().summary.failures == 0
+    assert "s3://schemas/games does not answer" in told[0]
