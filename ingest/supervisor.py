@@ -192,6 +192,9 @@ class Supervisor:
                 raise
             # Spark met it, too, and says so in words of its own.
             error, wait = refused, None
+        except OSError:
+            # A store that refuses who asks tells nothing of the error.
+            wait = None
         if wait is None:
             self._summary = replace(self._summary, failures=self._summary.failures + 1)
             wait = self._spend(self._failures, "failures", error, self._undone_since)

@@ -304,3 +304,31 @@ def test_a_store_of_inferred_schemas_that_is_away_amid_a_run_is_waited_for(tmp_p
     reading = Reading(tmp_path, queries=[no_answer] * 2, groups=groups)
     assert Supervisor(reading.open, Watching(), stop).run().summary.failures == 0
     assert "s3://schemas/games does not answer" in told[0]
+
+
+def test_a_source_that_refuses_who_asks_amid_a_run_is_tried_again_within_the_budget(tmp_path: Path) -> None:
+    """Why a query failed is asked there, too, where the settings say that losses are recorded."""
+    reading = Reading(tmp_path)
+    supervisor = Supervisor(reading.open, Silent(), threading.Event())
+    pipeline = cast("Any", supervisor._pipeline)
+    refusals = 3
+
+    def nothing_lost() -> Any:
+        return {}, []
+
+    def refuses() -> Any:
+        raise PermissionError("s3://upstream/orders: 403")
+
+    def require_next() -> None:
+        nonlocal refusals
+        pipeline.lost = refuses
+        if refusals:
+            refusals -= 1
+            refuses()
+
+    def begins(*_: Any) -> SimpleNamespace:
+        pipeline.lost = nothing_lost
+        return SimpleNamespace(resume=lambda: None)
+
+    pipeline.require_next, pipeline.batch_runner = require_next, begins
+    assert supervisor.run().summary.failures == 3
