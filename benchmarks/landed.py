@@ -9,7 +9,7 @@ from deltalake import DeltaTable
 
 from distributary.errors import CheckFailed
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.supervisor import Outcome
+from distributary.ingest.supervision.outcome import Outcome
 from distributary.ingest.tables.state import table_folder
 from distributary.producer_sim.truth.sent import Truth
 from distributary.producer_sim.verify.comparison import compare

@@ -15,7 +15,7 @@ from distributary.errors import CheckFailed
 from distributary.ingest.progress import Silent
 from distributary.ingest.run import run
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.supervisor import Outcome
+from distributary.ingest.supervision.outcome import Outcome
 from distributary.producer_sim.traffic.simulation import Simulation
 from distributary.producer_sim.truth.sent import Truth
 

@@ -29,7 +29,8 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels
 from distributary.ingest.spark.jvm import jvm_needed
 from distributary.ingest.storage.opening import open_files
-from distributary.ingest.supervisor import Outcome, Supervisor
+from distributary.ingest.supervision.outcome import Outcome
+from distributary.ingest.supervisor import Supervisor
 from distributary.registry.base import SchemaRegistry
 from distributary.registry.disk.cache import DiskCache, Notice, to_log
 

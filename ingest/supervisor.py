@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
@@ -34,12 +34,17 @@ from distributary.ingest.kafka.offsets import Offsets
 from distributary.ingest.kafka.source import Lost
 from distributary.ingest.pipeline import Pipeline
 from distributary.ingest.progress import Progress, Summary
+from distributary.ingest.schemas.inferred_per_entity import schema_place
+from distributary.ingest.schemas.subjects import inferred_subject
 from distributary.ingest.spark.jvm import jvm_needed, stop_quietly
+from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.probe import were_away
 from distributary.ingest.supervision.beginning_anew import CLOCK, COLUMNS, TOPICS, BeginsAnew
 from distributary.ingest.supervision.budgets import Spending, of_outages
 from distributary.ingest.supervision.changes import changes_in_place
 from distributary.ingest.supervision.clocks import WallClock
+from distributary.ingest.supervision.outcome import Outcome, Restart
 from distributary.ingest.supervision.sentences import sentence
 from distributary.ingest.upkeep.in_runs import UpkeepInRuns
 
@@ -48,43 +53,6 @@ _LOOK_SECONDS = 0.5
 
 # How often it is looked for topics that have come to fit a pattern.
 _LOOK_FOR_TOPICS_SECONDS = 15.0
-
-
-@dataclass(frozen=True, slots=True)
-class Restart:
-    """A restart because a schema evolved.
-
-    changes      what changed, in words
-    met_at       when the attempt began that met the new schema, in seconds since the epoch
-    decoding_at  when the attempt began that decodes it, likewise
-    """
-
-    changes: tuple[str, ...]
-    met_at: float
-    decoding_at: float
-
-    @property
-    def gap_seconds(self) -> float:
-        """All that the evolution cost: the attempt given up, and the way back to where it was."""
-        return self.decoding_at - self.met_at
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a whole run came to.
-
-    summary   its counts: batches, records, tables, seconds
-    restarts  each restart because a schema evolved, in order
-    parked    the folders of tables that are parked at its end, and how many batches wait for each; 0 where one cannot be opened and none does yet
-    remade    the folders of tables that somebody had taken away, and that were made anew
-    lost      the offsets that Kafka had no more before they were read, where the settings say to go on
-    """
-
-    summary: Summary
-    restarts: tuple[Restart, ...]
-    parked: Mapping[str, int] = field(default_factory=dict)
-    remade: tuple[str, ...] = ()
-    lost: tuple[Lost, ...] = ()
 
 
 class Supervisor:
@@ -107,6 +75,8 @@ class Supervisor:
         self._evolutions = Spending(settings.supervisor.evolutions)
         self._met: tuple[tuple[str, ...], float] | None = None
         self._attempt_began = 0.0
+        # When a batch was begun that is not done yet, by the clock that budgets go by.
+        self._undone_since: float | None = None
         self._lock, self._busy = threading.Lock(), False
         # Held by a batch, and by what is done between two.
         self._turn = threading.Lock()
@@ -114,6 +84,7 @@ class Supervisor:
         self._error: BaseException | None = None
         self._restarts: list[Restart] = []
         self._lost: list[Lost] = []
+        self._remade = dict[str, None]()
         self._upkeep = UpkeepInRuns(settings, pipeline.run.checkpoint.files)
         self._derived = DerivedInRuns(settings, pipeline.topics.spark, stop.is_set, tell=derived)
         self._waiting: int | None = None
@@ -136,7 +107,7 @@ class Supervisor:
             self._summary = replace(self._summary, seconds=time.monotonic() - began)
             self._progress.finished(self._summary)
         waits = self._pipeline.run.parked.waits()
-        remade = tuple(self._pipeline.run.memory.remade)
+        remade = tuple(self._remade | self._pipeline.run.memory.remade)
         return Outcome(self._summary, tuple(self._restarts), waits, remade, tuple(self._lost))
 
     def _wait_for_names(self) -> None:
@@ -221,20 +192,22 @@ class Supervisor:
                 raise
             # Spark met it, too, and says so in words of its own.
             error, wait = refused, None
+        except OSError:
+            # A store that refuses who asks tells nothing of the error.
+            wait = None
         if wait is None:
             self._summary = replace(self._summary, failures=self._summary.failures + 1)
-            wait = self._spend(self._failures, "failures", error)
+            wait = self._spend(self._failures, "failures", error, self._undone_since)
             self._progress.failure(self._sentence(error), wait)
         return wait
 
     def _of_outage(self, error: Exception) -> float | None:
         """How long to wait where an error came of something that says nothing against the pipeline; None where it did not."""
         away = isinstance(error, BrokerUnavailable)
-        if not isinstance(error, DistributaryError) or isinstance(error, PipelineError):
-            # As Kafka's below: nothing of the pipeline's can be the reason while its store takes no file.
-            run = self._pipeline.run
-            if were_away((run.root, run.checkpoint.files), self._progress.waiting, self._stop):
-                return 0.0
+        told = isinstance(error, DistributaryError) and not isinstance(error, PipelineError)
+        # As Kafka's below: nothing of the pipeline's can be the reason while one of its stores takes no file.
+        if not told and were_away(self._places(), self._progress.waiting, self._stop):
+            return 0.0
         if away or not isinstance(error, DistributaryError):
             # An outage is waited for however long it lasts, as the registry's is, and says nothing against the pipeline.
             if self._pipeline.channels.was_away():
@@ -243,19 +216,26 @@ class Supervisor:
             if (self._partitions is not None and self._pipeline.lost()[0]) or self._partitions_came():
                 return 0.0
             # Over by now; yet an error that only looks like one would be met for ever.
-            wait = self._outages.spend() if away or is_outage(error) else None
+            wait = self._outages.spend(self._undone_since) if away or is_outage(error) else None
             if wait is not None:
                 self._progress.waiting(self._sentence(error), wait)
             return wait
         return None
+
+    def _places(self) -> Iterator[Files]:
+        """Where the run writes."""
+        run, settings = self._pipeline.run, self._pipeline.settings
+        yield from (run.root, run.checkpoint.files)
+        if inferred_subject(settings.name, settings.decode) is not None:
+            yield open_files(schema_place(settings.name, settings.decode), settings.storage)
 
     def _partitions_came(self) -> bool:
         """Whether there are others than the query was begun with: Spark begins with those that it is told, if they are all, or not at all."""
         begun_with, self._partitions = self._partitions, None
         return begun_with is not None and begun_with != self._pipeline.channels.partitions()
 
-    def _spend(self, spending: Spending, what: str, error: Exception) -> float:
-        wait = spending.spend()
+    def _spend(self, spending: Spending, what: str, error: Exception, since: float | None = None) -> float:
+        wait = spending.spend(since)
         if wait is None:
             raise BudgetSpent(
                 f"too many {what} ({spending}), the last one: {self._sentence(error)}"
@@ -289,6 +269,7 @@ class Supervisor:
     def _open_anew(self) -> None:
         """Open the pipeline once more, by which the one before is closed, whatever comes of it. Raises ConnectionError where its store is away."""
         self._is_open = False
+        self._remade |= self._pipeline.run.memory.remade
         try:
             self._pipeline, self._is_open = self._open(), True
         except SetupError as error:
@@ -418,6 +399,8 @@ class Supervisor:
             return self._held is not None
 
     def _batch_began(self, batch_id: int) -> None:
+        if self._undone_since is None:
+            self._undone_since = time.monotonic()
         self._attempt_began = time.time()
         if self._met is not None:
             changes, met_at = self._met
@@ -426,6 +409,7 @@ class Supervisor:
             self._progress.evolution(changes, met_at, self._attempt_began)
 
     def _batch_done(self, done: Done) -> None:
+        self._undone_since = None
         counts, summary = done.manifest.counts, self._summary
         self._summary = replace(
             summary,

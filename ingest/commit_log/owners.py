@@ -23,6 +23,9 @@ _FOLDER, _SUFFIX = ".distributary/owners", ".json"
 # How often a table is asked for again because others put records at the same time.
 _ATTEMPTS = 20
 
+# From so many questions on, each number is listed in their place.
+_MANY = 100
+
 # An owner's log where it can be reached, and is his.
 Reach = Callable[[Owner], CommitLog | None]
 
@@ -209,12 +212,23 @@ class Owners:
         if not unasked:
             return
         # As they are now: where others come in between, putting the next one tells.
-        numbers = self.records.numbers()
+        numbers = self._numbers(unasked)
         with ThreadPoolExecutor(min(self.records.threads, len(unasked))) as pool:
-            put = list(pool.map(lambda table: self._claim(table, numbers), unasked))
+            # Who is refused one of them leaves none behind as his: the run ends by it.
+            wanted = dict(zip(unasked, pool.map(self._wanted, unasked, numbers), strict=True))
+            free = {table: number for table, number in wanted.items() if number is not None}
+            put = list(pool.map(self._taken, free, free.values()))
         # What follows would outlive them, and then tables with rows were nobody's.
         self.records.root.sync(filter(None, put))
         self._mine.update(unasked)
+
+    def _numbers(self, tables: Sequence[str]) -> list[list[int]]:
+        """The numbers that each of these tables may have a record of; one that is not told has no record, or another one comes in between."""
+        numbers = self.records.numbers()
+        if len(tables) * len(numbers) < _MANY:
+            return [numbers] * len(tables)
+        found = self.records.tables()
+        return [found.get(table, []) for table in tables]
 
     def mine(self) -> list[str]:
         """The tables that are this pipeline's by their records, as far as those can be read."""
@@ -273,17 +287,23 @@ class Owners:
             # Another pipeline's hardly is, and is asked about again once there are rows for its table.
             return False
 
-    def _claim(self, table: str, numbers: Sequence[int]) -> str | None:
-        """The path of the record that it takes; None where there is one."""
+    def _wanted(self, table: str, numbers: Sequence[int]) -> int | None:
+        """The number of the record by which a table would be this pipeline's; None where it is. Raises as `claim`."""
+        number, owner = self.records.newest(table, numbers)
+        if owner is not None and self._is_me(owner) and owner.pipeline == self.me.pipeline:
+            return None
+        if owner is not None and not self._is_me(owner) and not self._follows(owner):
+            raise self._refused(table, owner)
+        return number + 1
+
+    def _taken(self, table: str, number: int | None) -> str | None:
+        """The path of the record that it takes, which is to have this number; None where another one of this pipeline was first."""
         for _ in range(_ATTEMPTS):
-            number, owner = self.records.newest(table, numbers)
-            if owner is not None and self._is_me(owner) and owner.pipeline == self.me.pipeline:
+            if number is None:
                 return None
-            if owner is not None and not self._is_me(owner) and not self._follows(owner):
-                raise self._refused(table, owner)
-            if self.records.put(table, number + 1, self.me):
-                return _path(table, number + 1)
-            numbers = self.records.numbers()
+            if self.records.put(table, number, self.me):
+                return _path(table, number)
+            number = self._wanted(table, self.records.numbers())
         raise CheckpointMismatch(
             f"{self.records.root.url}/{_path(table, 0)}: {_ATTEMPTS} times another record was first; run again"
         )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import os
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock
 
 import certifi
 
@@ -24,8 +26,21 @@ class _Held:
 # By the path that the settings name. What came from another machine stands for a file that this one need not have.
 _held: dict[str, _Held] = {}
 
-# The files of this process with these authorities and the system's, and the former as they are in there.
-_beside: dict[str, tuple[Path, bytes]] = {}
+
+@dataclass(slots=True)
+class _Beside:
+    """The file of this process that is trusted in the place of the system's.
+
+    within  what it has, by the path of what was trusted before, and by those that settings name
+    """
+
+    path: Path
+    within: dict[str, bytes]
+
+
+_beside: _Beside | None = None
+
+_lock = Lock()
 
 
 def authorities_of(ca_file: str) -> bytes:
@@ -64,25 +79,36 @@ def bring(ca_file: str, authorities: bytes) -> None:
         _held[ca_file] = _Held(authorities, None)
 
 
-def beside_the_systems(ca_file: str) -> str:
-    """A file of this process with these authorities, as they are now, and the system's. Raises ConfigError where they cannot be read.
+def trust(ca_file: str) -> str:
+    """Have who reads `SSL_CERT_FILE` trust these authorities, as they are now; the file that it names from here on. Raises ConfigError where they cannot be read.
 
-    Whoever reads `SSL_CERT_FILE` trusts nobody else: not delta-rs alone does, but the client of the registry, too.
+    Whoever reads it trusts nobody else: not delta-rs alone does, but the client of the registry, too. So what was trusted before is in it, and
+    the authorities of every other store of this process.
     """
-    given = authorities_of(ca_file)
-    if ca_file not in _beside:
-        folder = TemporaryFolder("distributary-authorities-")
-        atexit.register(folder.close)
-        _beside[ca_file] = folder.path / "authorities.pem", b""
-    path, there = _beside[ca_file]
-    if given is not there:
-        systems = Path(ssl.get_default_verify_paths().cafile or certifi.where()).read_bytes()
-        replace(path, systems + b"\n" + given)
-        _beside[ca_file] = path, given
-    return str(path)
+    global _beside  # noqa: PLW0603 - a process has one such variable
+    authorities_of(ca_file)
+    with _lock:
+        if _beside is None:
+            folder = TemporaryFolder("distributary-authorities-")
+            atexit.register(folder.close)
+            _beside = _Beside(folder.path / "authorities.pem", {_systems(): b""})
+        within = {path: authorities_of(path) for path in (*_beside.within, ca_file)}
+        if within != _beside.within:
+            replace(_beside.path, b"\n".join(within.values()))
+            _beside.within = within
+        os.environ["SSL_CERT_FILE"] = str(_beside.path)
+        return str(_beside.path)
 
 
-def keep_beside(ca_file: str) -> None:
+def keep_trusted(ca_file: str) -> None:
     """Have the same file as it is to be now, where somebody was given it."""
-    if ca_file in _beside:
-        beside_the_systems(ca_file)
+    if _beside is not None and ca_file in _beside.within:
+        trust(ca_file)
+
+
+def _systems() -> str:
+    """The file with the authorities that are trusted where nobody says otherwise."""
+    known = ssl.get_default_verify_paths()
+    # Debian's Python knows of a folder alone, and delta-rs of the file in there.
+    found = Path(known.capath or "", "ca-certificates.crt")
+    return known.cafile or (str(found) if found.is_file() else certifi.where())

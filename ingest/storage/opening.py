@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TypeAlias, cast
 
 from distributary.errors import ConfigError
+from distributary.ingest.storage.authorities import trust
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Kind, Place
@@ -34,9 +35,9 @@ def open_files(place: Place, given: StorageOptions = _NO_OPTIONS) -> Files:
     """
     if place.kind == "posix":
         return PosixFiles(str(place))
-    for name, value in given.environment(place).items():
-        # What the process was started with wins, as in each cloud's own tools.
-        os.environ.setdefault(name, value)
+    given.tell(place, os.environ)
+    if given.http.ca_file is not None:
+        trust(given.http.ca_file)
     return _open(place, given)
 
 

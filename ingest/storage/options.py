@@ -7,14 +7,14 @@ here comes from the environment, by the names that each cloud's own tools know.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from distributary.errors import ConfigError
 from distributary.files import tag_of
-from distributary.ingest.storage.authorities import authorities_of, beside_the_systems, keep_beside
+from distributary.ingest.storage.authorities import authorities_of, keep_trusted
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.s3_options import S3
@@ -140,13 +140,15 @@ class Http(Group):
         """As obstore takes them. Raises ConfigError for a file that cannot be read."""
         client: dict[str, Any] = {"timeout": timedelta(seconds=self.timeout_seconds), **self._proxy()}
         if self.ca_file is not None:
+            # It reads what the environment names as well.
+            keep_trusted(self.ca_file)
             client["root_certificate"] = authorities_of(self.ca_file)
         return client
 
     def for_delta(self) -> dict[str, str]:
         """As delta-rs takes them, which finds the authorities in a file that the environment names."""
         if self.ca_file is not None:
-            keep_beside(self.ca_file)
+            keep_trusted(self.ca_file)
         patience = {"timeout": f"{self.timeout_seconds:g}s", "retry_timeout": f"{self.retry_seconds:g}s"}
         return {**patience, **self._proxy()}
 
@@ -204,17 +206,21 @@ class StorageOptions(Group):
         plain = {"allow_http": "true"} if self._is_plain(place) else {}
         return {**options, **self._delta_keys(place), **self.http.for_delta(), **plain}
 
-    def environment(self, place: Place) -> dict[str, str]:
-        """What delta-rs reads from the environment alone, and only once: to be there before it is first asked."""
-        ca_file = self.http.ca_file
-        found: dict[str, str | None] = {
-            "SSL_CERT_FILE": None if ca_file is None else beside_the_systems(ca_file)
-        }
+    def tell(self, place: Place, environment: MutableMapping[str, str]) -> None:
+        """Have the environment say who asks, before delta-rs is first asked: that of AWS's own stores it reads from there alone, and only once.
+
+        Raises ConfigError where it speaks of another one, who would be taken.
+        """
         login = self.s3.login
-        if place.kind == "s3" and login.web_identity_token_file is not None:
-            found["AWS_WEB_IDENTITY_TOKEN_FILE"] = login.web_identity_token_file
-            found["AWS_ROLE_ARN"], found["AWS_ROLE_SESSION_NAME"] = login.role_arn, login.role_session_name
-        return {name: value for name, value in found.items() if value is not None}
+        if place.kind != "s3" or self.s3.endpoint is not None or login.web_identity_token_file is None:
+            return
+        told = given(AWS_WEB_IDENTITY_TOKEN_FILE=login.web_identity_token_file, AWS_ROLE_ARN=login.role_arn)
+        _refuse(
+            place, [name for name, value in told.items() if environment.get(name) not in {None, "", value}]
+        )
+        environment.update({name: str(value) for name, value in told.items()})
+        # It is a name in AWS's logs, and as in AWS's own tools what the process was started with wins.
+        environment.setdefault("AWS_ROLE_SESSION_NAME", login.role_session_name)
 
     def read_once(self, place: Place) -> tuple[object, ...]:
         """What a client for this place reads of files when it is made, as it is now: where that has changed another client is needed."""
@@ -243,12 +249,7 @@ class StorageOptions(Group):
     def _require_no_other(self, place: Place, environment: Mapping[str, str]) -> None:
         """The crate takes what the settings say, and of all else what the environment says: of two identities it would make one."""
         groups: Mapping[str, S3 | Azure | Gcs] = {"s3": self.s3, "azure": self.azure, "gcs": self.gcs}
-        found = sorted(set(groups[place.kind].at_odds(environment)))
-        if found:
-            raise ConfigError(
-                f"storage: {', '.join(found)} in the environment would be taken beside what storage.{place.kind} says, for {place};"
-                " unset it for this program and its executors, or leave the matter to the environment"
-            )
+        _refuse(place, groups[place.kind].at_odds(environment))
 
     def _config(self, place: Place) -> Config:
         if place.kind == "s3":
@@ -271,6 +272,16 @@ class StorageOptions(Group):
             "AWS_SECRET_ACCESS_KEY": keys["secret_access_key"],
             **token,
         }
+
+
+def _refuse(place: Place, variables: Iterable[str]) -> None:
+    """Raises ConfigError where there are variables that would be taken beside, or in the place of, what the settings say."""
+    if found := sorted(set(variables)):
+        raise ConfigError(
+            f"storage: {', '.join(found)} in the environment would be taken beside what storage.{place.kind} says, for {place};"
+            " unset it for this program and its executors (where another pipeline of the program has set it, give that one a process of its own),"
+            " or leave the matter to the environment"
+        )
 
 
 _DELTA_PREFIX = {"s3": "AWS_", "azure": "AZURE_STORAGE_", "gcs": "GOOGLE_"}

@@ -27,11 +27,17 @@ class Spending:
     def __init__(self, budget: Budget, clock: Callable[[], float] = time.monotonic) -> None:
         self._budget, self._clock = budget, clock
         self._times: deque[float] = deque()
+        self._since: float | None = None
 
-    def spend(self) -> float | None:
-        """Count one more: the seconds to wait before going on, or None when the budget is spent."""
-        now = self._clock()
-        while self._times and now - self._times[0] > self._budget.window_seconds:
+    def spend(self, since: float | None = None) -> float | None:
+        """Count one more: the seconds to wait before going on, or None when the budget is spent.
+
+        `since` is when a batch was begun that is not done: what happened from then on counts however long ago that is, as attempts that take
+        long would never spend anything.
+        """
+        now, self._since = self._clock(), since
+        counts = max(self._budget.window_seconds, 0.0 if since is None else now - since)
+        while self._times and now - self._times[0] > counts:
             self._times.popleft()
         self._times.append(now)
         if len(self._times) > self._budget.max:
@@ -40,4 +46,7 @@ class Spending:
         return min(doubled, self._budget.longest_wait_seconds)
 
     def __str__(self) -> str:
-        return f"{len(self._times)} within {self._budget.window_seconds:g} s, {self._budget.max} allowed"
+        window = self._budget.window_seconds
+        is_long = self._since is not None and self._times[-1] - self._times[0] > window
+        within = "since a batch was begun that is not done" if is_long else f"within {window:g} s"
+        return f"{len(self._times)} {within}, {self._budget.max} allowed"

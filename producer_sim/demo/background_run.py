@@ -13,7 +13,7 @@ from distributary.errors import PipelineError
 from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.ingest.run import run
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.supervisor import Outcome
+from distributary.ingest.supervision.outcome import Outcome
 
 # Far longer than a start or a batch takes on a slow machine: without any sign of life for so long, waiting ends with an
 # error instead of never.

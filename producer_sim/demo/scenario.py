@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.progress import Progress, Summary
 from distributary.ingest.settings.model import Settings, load
-from distributary.ingest.supervisor import Restart
+from distributary.ingest.supervision.outcome import Restart
 from distributary.ingest.tables.state import table_folder
 from distributary.producer_sim.demo.background_run import BackgroundRun
 from distributary.producer_sim.sending.delivery import make_topic

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from distributary.ingest.run import run
     from distributary.ingest.settings.model import Settings
     from distributary.ingest.spark.session import spark_session
-    from distributary.ingest.supervisor import Outcome, Restart
+    from distributary.ingest.supervision.outcome import Outcome, Restart
     from distributary.ingest.table_versions import TableVersion, Versions, versions_at
     from distributary.producer_sim.sending.simulate import simulate
     from distributary.producer_sim.stack.local import LocalStack

@@ -15,8 +15,8 @@ PUBLIC: Mapping[str, Mapping[str, str]] = {
     "Pipelines": {
         "Settings": "distributary.ingest.settings.model:Settings",
         "run": "distributary.ingest.run:run",
-        "Outcome": "distributary.ingest.supervisor:Outcome",
-        "Restart": "distributary.ingest.supervisor:Restart",
+        "Outcome": "distributary.ingest.supervision.outcome:Outcome",
+        "Restart": "distributary.ingest.supervision.outcome:Restart",
         "Summary": "distributary.ingest.progress:Summary",
         "Progress": "distributary.ingest.progress:Progress",
         "plan": "distributary.ingest.plan:plan",

@@ -21,15 +21,6 @@ from typing import final
 
 from distributary.errors import PipelineError, SetupError
 
-
-def numbered(folder: Path, suffix: str = "") -> list[int]:
-    """The numbers that are names of files in a folder, such as 0, 1, 2 or 0.json, ascending."""
-    if not folder.is_dir():
-        return []
-    stems = (file.name.removesuffix(suffix) for file in folder.iterdir() if file.name.endswith(suffix))
-    return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdigit())
-
-
 # What link(2) answers on a file system that has no hard links.
 _NO_LINKS = (EPERM, ENOTSUP)
 

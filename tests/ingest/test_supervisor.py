@@ -10,7 +10,13 @@ import pytest
 from tests.ingest.pipelines import settings
 from typing_extensions import Buffer
 
-from distributary.errors import CommitImpossible, CredentialsRefused, DistributaryError, SetupError
+from distributary.errors import (
+    BudgetSpent,
+    CommitImpossible,
+    CredentialsRefused,
+    DistributaryError,
+    SetupError,
+)
 from distributary.ingest.columns.growth import Change
 from distributary.ingest.kafka.client import Complaints
 from distributary.ingest.pipeline import Pipeline
@@ -20,8 +26,9 @@ from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.storage.probe import require_put_if_absent
 from distributary.ingest.supervision.budgets import Spending
 from distributary.ingest.supervision.changes import changes_in_place
+from distributary.ingest.supervision.outcome import Restart
 from distributary.ingest.supervision.sentences import sentence
-from distributary.ingest.supervisor import Restart, Supervisor
+from distributary.ingest.supervisor import Supervisor
 from distributary.ingest.tables.change import PlannedChange
 from distributary.values import MASK
 
@@ -112,6 +119,8 @@ class Reading:
     fails    what is done instead of opening one the next time
     queries  what happens as queries begin, one after the other
     refused  how often the brokers do not accept who asks whether they are there
+    window   of the budget of failures, in seconds
+    groups   of settings, beside those
     """
 
     root: Path
@@ -121,6 +130,8 @@ class Reading:
     fails: Any = None
     queries: list[Any] = field(default_factory=list)
     refused: int = 0
+    window: float = 600.0
+    groups: dict[str, Any] = field(default_factory=dict)
 
     def was_away(self) -> bool:
         if self.refused:
@@ -140,11 +151,19 @@ class Reading:
             fails()
         groups = {
             "trigger": {"available_now": True},
-            "supervisor": {"failures": {"first_wait_seconds": 0.01}},
+            "supervisor": {"failures": {"first_wait_seconds": 0.01, "window_seconds": self.window}},
+            **self.groups,
         }
         chosen = settings(self.root, source={"topics": list(self.names)}, **groups)
         number = len(self.opened)
-        runner = SimpleNamespace(resume=lambda: self.begin(number))
+
+        def runner(*told: Any) -> SimpleNamespace:
+            def resume() -> None:
+                told[3](7)
+                self.begin(number)
+
+            return SimpleNamespace(resume=resume)
+
         channels = SimpleNamespace(
             names=lambda: self.names, look=lambda: False, partitions=dict, was_away=self.was_away
         )
@@ -152,7 +171,7 @@ class Reading:
             root=PosixFiles(self.root),
             checkpoint=SimpleNamespace(files=PosixFiles(self.root)),
             parked=SimpleNamespace(waits=dict),
-            memory=SimpleNamespace(remade={}),
+            memory=SimpleNamespace(remade={f"remade_by_{number}": None}),
         )
         found = SimpleNamespace(
             settings=chosen,
@@ -162,7 +181,7 @@ class Reading:
             names=None,
             comes_to_an_end=True,
             records_waiting=lambda: None,
-            batch_runner=lambda *_: runner,
+            batch_runner=runner,
             lost=lambda: ({}, []),
             require_next=lambda: None,
             next_range=dict,
@@ -235,3 +254,81 @@ def test_credentials_that_brokers_never_accepted_end_the_run_at_once(tmp_path: P
     supervisor._has_read = False
     with pytest.raises(CredentialsRefused, match="has expired"):
         supervisor.run()
+
+
+def test_a_batch_that_fails_each_time_ends_the_run_however_long_each_attempt_takes(tmp_path: Path) -> None:
+    """Each is longer ago than the window when the next one fails, and nobody is there to read what is told."""
+    reading = Reading(tmp_path, queries=[spark_fails] * 8, window=0.001)
+    supervisor = Supervisor(reading.open, Silent(), threading.Event())
+    with pytest.raises(
+        BudgetSpent, match=r"too many failures \(6 since a batch was begun that is not done, 5 allowed\)"
+    ):
+        supervisor.run()
+
+
+def test_a_batch_that_meets_an_outage_each_time_which_is_over_at_once_ends_the_run(tmp_path: Path) -> None:
+    """As where workers cannot reach the brokers by the names that those tell: each attempt takes as long as a fetch is waited for."""
+
+    def no_answer() -> None:
+        raise Complaints("somewhere").silent("a fetch timed out")
+
+    reading = Reading(tmp_path, queries=[no_answer] * 20, window=0.001)
+    supervisor = Supervisor(reading.open, Silent(), threading.Event())
+    with pytest.raises(BudgetSpent, match=r"a fetch timed out"):
+        supervisor.run()
+
+
+def test_what_was_made_anew_before_other_topics_came_is_told_at_the_end(tmp_path: Path) -> None:
+    outcome = Reading(tmp_path).goes_on().run()
+    assert outcome.remade == ("remade_by_1", "remade_by_2")
+
+
+def test_a_store_of_inferred_schemas_that_is_away_amid_a_run_is_waited_for(tmp_path: Path) -> None:
+    """It may be another one than that of the tables, which answers meanwhile."""
+    nobody = {"endpoint": "http://127.0.0.1:9", "login": {"access_key_id": "a", "secret_access_key": "b"}}
+    groups = {
+        "decode": {"format": "json", "schema_location": "s3://schemas/games"},
+        "storage": {"s3": nobody, "http": {"retry_seconds": 0}},
+    }
+
+    def no_answer() -> None:
+        raise ConnectionError("s3://schemas/games/3.json: error sending request")
+
+    stop, told = threading.Event(), list[str]()
+
+    class Watching(Silent):
+        def waiting(self, reason: str, seconds: float) -> None:
+            told.append(reason)
+            stop.set()
+
+    reading = Reading(tmp_path, queries=[no_answer] * 2, groups=groups)
+    assert Supervisor(reading.open, Watching(), stop).run().summary.failures == 0
+    assert "s3://schemas/games does not answer" in told[0]
+
+
+def test_a_source_that_refuses_who_asks_amid_a_run_is_tried_again_within_the_budget(tmp_path: Path) -> None:
+    """Why a query failed is asked there, too, where the settings say that losses are recorded."""
+    reading = Reading(tmp_path)
+    supervisor = Supervisor(reading.open, Silent(), threading.Event())
+    pipeline = cast("Any", supervisor._pipeline)
+    refusals = 3
+
+    def nothing_lost() -> Any:
+        return {}, []
+
+    def refuses() -> Any:
+        raise PermissionError("s3://upstream/orders: 403")
+
+    def require_next() -> None:
+        nonlocal refusals
+        pipeline.lost = refuses
+        if refusals:
+            refusals -= 1
+            refuses()
+
+    def begins(*_: Any) -> SimpleNamespace:
+        pipeline.lost = nothing_lost
+        return SimpleNamespace(resume=lambda: None)
+
+    pipeline.require_next, pipeline.batch_runner = require_next, begins
+    assert supervisor.run().summary.failures == 3

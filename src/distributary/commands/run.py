@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from distributary.ingest.settings.model import Settings
-    from distributary.ingest.supervisor import Outcome
+    from distributary.ingest.supervision.outcome import Outcome
 
 
 def run(

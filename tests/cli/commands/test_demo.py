@@ -10,7 +10,7 @@ from rich.console import Console
 from distributary.commands.demo import _alone, _as_dict, _empty, _print, _tables
 from distributary.errors import ConfigError
 from distributary.ingest.progress import Summary
-from distributary.ingest.supervisor import Restart
+from distributary.ingest.supervision.outcome import Restart
 from distributary.producer_sim.demo.scenario import Demonstration, DemoTable
 from distributary.producer_sim.verify.verdict import TableCount, Verdict
 

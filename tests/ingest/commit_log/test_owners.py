@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from distributary.ingest.commit_log.owners import Owners, Records, Whose
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import begin, hand_over
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.posix import PosixFiles
 
 GAMES, OTHER, THIRD = (
     Owner(name, f"/{name}/checkpoint", f"{name}-id") for name in ("games", "other", "third")
@@ -40,6 +42,15 @@ def test_a_table_is_the_first_ones_who_asks_for_it(files: Files) -> None:
         match=rf"{TABLE} is that of pipeline 'games' \(log /games/checkpoint.*run 'games' with a new checkpoint and `start: from_tables`",
     ):
         asking(files, OTHER).claim([TABLE])
+
+
+def test_who_is_refused_one_table_has_none_of_those_that_he_asked_for_with_it(files: Files) -> None:
+    """Otherwise the pipeline that he got in the way of would end once it has its first record for one of them."""
+    asking(files, GAMES).claim([TABLE])
+    with pytest.raises(TablesOfAnotherRun):
+        asking(files, OTHER).claim(["before", TABLE, "behind"])
+    assert (owner(files, "before"), owner(files, "behind")) == (None, None)
+    asking(files, GAMES).claim(["behind"])
 
 
 def test_pipelines_over_one_root_have_tables_of_their_own(files: Files) -> None:
@@ -96,6 +107,28 @@ def test_a_table_is_asked_about_once_a_run(tmp_path: Path) -> None:
     told = asked.told
     mine.claim([TABLE])
     assert asked.told == told
+
+
+def test_many_tables_are_not_each_asked_for_by_every_number_that_others_have(tmp_path: Path) -> None:
+    """A number is one more for each time that tables went from one owner to the next: a store charges for each question."""
+
+    class Reads(AskedFiles):
+        reads = 0
+
+        def read(self, path: str) -> bytes:
+            self.reads += 1
+            return super().read(path)
+
+    names = [GAMES.pipeline, "matches"]
+    for number in range(30):
+        asking(PosixFiles(tmp_path), replace(GAMES, pipeline=names[number % 2])).claim([TABLE])
+    asked = Reads(tmp_path)
+    assert len(Records(asked).numbers()) == 30
+    new = [f"new_{number}" for number in range(20)]
+    for _ in range(2):
+        asking(asked, GAMES).claim(new)
+    assert asked.reads == len(new)
+    assert Records(asked).tables().keys() == {TABLE, *new}
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from distributary.ingest.run import run
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
-from distributary.ingest.supervisor import Outcome
+from distributary.ingest.supervision.outcome import Outcome
 from distributary.ingest.tables.handle import is_there, opened
 from distributary.producer_sim.verify.comparison import verify
 from distributary.producer_sim.verify.verdict import Verdict

@@ -32,7 +32,7 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
-from distributary.ingest.supervisor import Outcome
+from distributary.ingest.supervision.outcome import Outcome
 from distributary.ingest.tables.handle import is_there, opened
 from distributary.ingest.tables.log import has_log
 from distributary.producer_sim.demo.background_run import BackgroundRun

@@ -7,6 +7,7 @@ import os
 import ssl
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import certifi
@@ -16,12 +17,21 @@ from tests.certificates import self_signed
 
 from distributary.errors import ConfigError
 from distributary.ingest.storage import authorities
-from distributary.ingest.storage.authorities import authorities_of, beside_the_systems, bring, keep_beside
+from distributary.ingest.storage.authorities import authorities_of, bring, keep_trusted, trust
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.object_store import ObjectFiles
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
+
+
+@pytest.fixture(autouse=True)
+def begun_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that trusts the system's authorities, and does so again after the test."""
+    monkeypatch.setattr(authorities, "_beside", None)
+    # Set and then taken away, so that it is as before after the test.
+    monkeypatch.setenv("SSL_CERT_FILE", "")
+    monkeypatch.delenv("SSL_CERT_FILE")
 
 
 @pytest.fixture
@@ -37,12 +47,7 @@ def trusted(context: ssl.SSLContext) -> set[bytes]:
     return set(context.get_ca_certs(binary_form=True))
 
 
-def test_a_registry_is_trusted_as_before_once_a_store_with_an_authority_of_its_own_is_open(
-    own: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Set and then taken away, so that it is as before after the test.
-    monkeypatch.setenv("SSL_CERT_FILE", "")
-    monkeypatch.delenv("SSL_CERT_FILE")
+def test_a_registry_is_trusted_as_before_once_a_store_with_an_authority_of_its_own_is_open(own: Path) -> None:
     given = StorageOptions.model_validate({"http": {"ca_file": str(own)}})
     open_files(Place.parse("s3://own-authority/lake"), given)
     (mine,) = trusted(ssl.create_default_context(cafile=str(own)))
@@ -51,11 +56,61 @@ def test_a_registry_is_trusted_as_before_once_a_store_with_an_authority_of_its_o
     assert mine in now and len(now & others) > 50
 
 
+@pytest.mark.parametrize("asked_by", [StorageOptions.for_obstore, StorageOptions.for_delta])
+def test_an_authority_that_another_one_took_the_place_of_is_trusted_no_more(
+    own: Path, asked_by: Callable[[StorageOptions, Place], object]
+) -> None:
+    given, place = (
+        StorageOptions.model_validate({"http": {"ca_file": str(own)}}),
+        Place.parse("s3://own/lake"),
+    )
+    open_files(place, given)
+    (before,) = trusted(ssl.create_default_context(cafile=str(own)))
+    _, another = self_signed("another")
+    own.write_bytes(another.public_bytes(serialization.Encoding.PEM))
+    asked_by(given, place)
+    (after,) = trusted(ssl.create_default_context(cafile=str(own)))
+    now = trusted(ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"]))
+    assert after in now and before not in now
+
+
+def test_the_systems_are_those_in_its_folder_where_python_knows_of_no_file(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Debian's images: a company's authority among them would be trusted no more once a store has one of its own."""
+    company = tmp_path / "ca-certificates.crt"
+    company.write_bytes(self_signed("company")[1].public_bytes(serialization.Encoding.PEM))
+    known = ssl.get_default_verify_paths()
+    folder = known._replace(cafile="", capath=str(tmp_path))
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: folder)
+    given = StorageOptions.model_validate({"http": {"ca_file": str(own)}})
+    open_files(Place.parse("s3://own/lake"), given)
+    (wanted,) = trusted(ssl.create_default_context(cafile=str(company)))
+    assert wanted in trusted(ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"]))
+
+
+def test_what_the_environment_names_may_be_replaced_as_well(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    named = tmp_path / "named.pem"
+    named.write_bytes(self_signed("named")[1].public_bytes(serialization.Encoding.PEM))
+    monkeypatch.setenv("SSL_CERT_FILE", str(named))
+    given, place = (
+        StorageOptions.model_validate({"http": {"ca_file": str(own)}}),
+        Place.parse("s3://own/lake"),
+    )
+    open_files(place, given)
+    named.write_bytes(self_signed("renewed")[1].public_bytes(serialization.Encoding.PEM))
+    given.for_delta(place)
+    wanted = [trusted(ssl.create_default_context(cafile=str(one))) for one in (named, own)]
+    assert trusted(ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"])) == set.union(*wanted)
+
+
 def test_the_file_goes_with_the_process_that_made_it_and_not_with_its_children(own: Path) -> None:
     program = (
         "import os, sys\n"
-        "from distributary.ingest.storage.authorities import beside_the_systems\n"
-        "path = beside_the_systems(sys.argv[1])\n"
+        "from distributary.ingest.storage.authorities import trust\n"
+        "path = trust(sys.argv[1])\n"
         "child = os.fork()\n"
         "if child == 0: sys.exit()\n"
         "os.waitpid(child, 0)\n"
@@ -74,8 +129,8 @@ def test_the_file_of_a_process_that_was_killed_goes_with_the_next_one_and_nobody
 ) -> None:
     program = (
         "import sys\n"
-        "from distributary.ingest.storage.authorities import beside_the_systems\n"
-        "print(beside_the_systems(sys.argv[1]), flush=True)\n"
+        "from distributary.ingest.storage.authorities import trust\n"
+        "print(trust(sys.argv[1]), flush=True)\n"
         "sys.stdin.read()\n"
     )
     (temporary := tmp_path / "temporary").mkdir()
@@ -110,13 +165,13 @@ def is_passed_by(folder: Path) -> bool:
 
 def test_authorities_that_cannot_be_read_are_told(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"storage\.http\.ca_file: .* cannot be read"):
-        beside_the_systems(str(tmp_path / "none.pem"))
+        trust(str(tmp_path / "none.pem"))
 
 
 def test_authorities_are_those_in_the_file_now_and_the_last_whole_ones_while_it_is_replaced(
     own: Path,
 ) -> None:
-    before, path = authorities_of(str(own)), Path(beside_the_systems(str(own)))
+    before, path = authorities_of(str(own)), Path(trust(str(own)))
     bring(str(own), b"those of another machine")
     own.write_bytes(before[:-20])
     assert authorities_of(str(own)) == before
@@ -126,7 +181,7 @@ def test_authorities_are_those_in_the_file_now_and_the_last_whole_ones_while_it_
     own.write_bytes(now := another.public_bytes(serialization.Encoding.PEM))
     assert authorities_of(str(own)) == now
     # delta-rs is given the same path as before.
-    keep_beside(str(own))
+    keep_trusted(str(own))
     assert path.read_bytes().endswith(now)
 
 

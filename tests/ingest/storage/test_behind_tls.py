@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
+import certifi
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
@@ -44,6 +45,13 @@ for time in range(2):
     assert DeltaTable(f"{files.url}/table", storage_options=dict(files.options)).version() == time
     print("done", flush=True)
     sys.stdin.readline()
+"""
+# Two stores, each with an authority of its own.
+BOTH = """
+for options in (options, StorageOptions.model_validate(json.loads(sys.argv[3]))):
+    files = open_files(place.parse(f"{place}/{options.http.ca_file.rpartition('/')[2]}"), options)
+    files.put("one", b"content")
+    write_deltalake(f"{files.url}/table", pa.table({"level": [1]}), storage_options=dict(files.options))
 """
 BEGIN = """
 import json, sys
@@ -86,15 +94,19 @@ def shown_by(ca_file: Path) -> ssl.SSLContext:
     return behind
 
 
-def begun(program: str, store: Store, relay: Relay, **http: str) -> subprocess.Popen[str]:
-    """A program that is given a place in the store by its address with TLS."""
+def options_of(relay: Relay, **http: str) -> str:
+    """What a store is reached with by its address with TLS."""
     login = {"access_key_id": "anybody", "secret_access_key": "anything"}
     s3 = {"endpoint": f"https://127.0.0.1:{relay.port}", "region": "us-east-1", "login": login}
-    options = json.dumps({"s3": s3, "http": {**http, "retry_seconds": 0}})
+    return json.dumps({"s3": s3, "http": {**http, "retry_seconds": 0}})
+
+
+def begun(program: str, store: Store, *options: str, **environment: str) -> subprocess.Popen[str]:
+    """A program that is given a place in the store, and what that is reached with."""
     trusting = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
     return subprocess.Popen(
-        [sys.executable, "-c", BEGIN + program, f"{store.url}/{uuid.uuid4().hex}", options],
-        env=trusting,
+        [sys.executable, "-c", BEGIN + program, f"{store.url}/{uuid.uuid4().hex}", *options],
+        env={**trusting, **environment},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -106,12 +118,12 @@ def begun(program: str, store: Store, relay: Relay, **http: str) -> subprocess.P
 def test_it_is_reached_by_whoever_is_given_its_authority_and_by_nobody_else(
     s3_store: Store, relay: Relay, ca_file: Path, program: str
 ) -> None:
-    with begun(program, s3_store, relay, ca_file=str(ca_file)) as trusting:
+    with begun(program, s3_store, options_of(relay, ca_file=str(ca_file))) as trusting:
         _, said = trusting.communicate()
     assert trusting.returncode == 0, said
     assert relay.heads
     relay.heads.clear()
-    with begun(program, s3_store, relay) as refused:
+    with begun(program, s3_store, options_of(relay)) as refused:
         refused.communicate()
     assert refused.returncode != 0
     assert not relay.heads, "it told something to whom it does not know"
@@ -120,10 +132,31 @@ def test_it_is_reached_by_whoever_is_given_its_authority_and_by_nobody_else(
 def test_whoever_uses_it_goes_on_once_its_authority_was_replaced_in_the_file(
     s3_store: Store, relay: Relay, ca_file: Path
 ) -> None:
-    with begun(TWICE, s3_store, relay, ca_file=str(ca_file)) as program:
+    with begun(TWICE, s3_store, options_of(relay, ca_file=str(ca_file))) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "done\n"
         # One of before would let a client in again without being looked at.
         relay.behind = shown_by(ca_file)
         said, error = program.communicate("\n\n")
     assert (program.returncode, said) == (0, "done\n"), error
+
+
+def test_two_stores_of_one_process_are_reached_by_an_authority_each(
+    s3_store: Store, relay: Relay, ca_file: Path, tmp_path: Path
+) -> None:
+    another = tmp_path / "another" / "another.pem"
+    another.parent.mkdir()
+    with relayed(s3_store.port, shown_by(another)) as second:
+        options = options_of(relay, ca_file=str(ca_file)), options_of(second, ca_file=str(another))
+        with begun(BOTH, s3_store, *options) as program:
+            _, said = program.communicate()
+    assert program.returncode == 0, said
+
+
+def test_an_authority_is_trusted_beside_those_that_the_environment_names(
+    s3_store: Store, relay: Relay, ca_file: Path
+) -> None:
+    options = options_of(relay, ca_file=str(ca_file))
+    with begun(DELTA_RS, s3_store, options, SSL_CERT_FILE=certifi.where()) as program:
+        _, said = program.communicate()
+    assert program.returncode == 0, said

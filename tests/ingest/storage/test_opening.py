@@ -60,6 +60,25 @@ def test_what_delta_rs_reads_from_the_environment_alone_is_there_once_a_store_is
     assert [os.environ[name] for name in names] == ["/token", login["role_arn"], "mine"]
 
 
+@pytest.mark.parametrize("name", ["AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN"])
+def test_a_role_is_refused_that_delta_rs_would_not_take_on(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """As in a container that has another one, or behind another pipeline of the program: to AWS it reads it from the environment alone."""
+    login = {"role_arn": "arn:aws:iam::123456789012:role/lake", "web_identity_token_file": "/token"}
+    for one in ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME"):
+        monkeypatch.setenv(one, "")
+        monkeypatch.delenv(one)
+    monkeypatch.setenv(name, "planted")
+    given = StorageOptions.model_validate({"s3": {"region": "eu-central-1", "login": login}})
+    with pytest.raises(ConfigError, match=f"storage: {name} in the environment would be taken") as caught:
+        files_at("s3://another-role/lake", given)
+    assert "planted" not in str(caught.value)
+    elsewhere = {"endpoint": "https://minio.example.com", "login": login}
+    files_at("s3://another-role/lake", StorageOptions.model_validate({"s3": elsewhere}))
+    assert os.environ[name] == "planted"
+
+
 def test_what_is_open_already_is_answered_as_it_is(tmp_path: Path) -> None:
     for place in (tmp_path, "s3://lake/tables"):
         one = files_at(place)

@@ -209,13 +209,17 @@ def test_authorities_that_are_gone_by_the_time_they_are_needed_are_named(tmp_pat
 
 
 def test_what_delta_rs_reads_from_the_environment_alone() -> None:
-    options = s3(login={"role_arn": "arn:role", "web_identity_token_file": "/token"})
-    assert options.environment(BUCKET) == {
+    options, environment = s3(login={"role_arn": "arn:role", "web_identity_token_file": "/token"}), {"A": "b"}
+    options.tell(GOOGLE, environment)
+    StorageOptions().tell(BUCKET, environment)
+    assert environment == {"A": "b"}
+    options.tell(BUCKET, environment)
+    assert environment == {
+        "A": "b",
         "AWS_WEB_IDENTITY_TOKEN_FILE": "/token",
         "AWS_ROLE_ARN": "arn:role",
         "AWS_ROLE_SESSION_NAME": "distributary",
     }
-    assert options.environment(GOOGLE) == StorageOptions().environment(BUCKET) == {}
 
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [

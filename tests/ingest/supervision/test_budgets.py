@@ -35,6 +35,23 @@ def test_what_happened_longer_ago_than_the_window_is_forgotten() -> None:
     assert spending.spend() is None
 
 
+def test_what_happened_since_a_moment_counts_however_long_ago_that_is() -> None:
+    clock = Clock()
+    spending = Spending(budget(2), clock)
+    spending.spend()
+    clock.now += 100
+    since = clock.now
+    assert spending.spend(since) == 1.0
+    clock.now += 100
+    assert spending.spend(since) == 2.0
+    clock.now += 100
+    assert spending.spend(since) is None
+    assert str(spending) == "3 since a batch was begun that is not done, 2 allowed"
+    # Once that is done, only the window counts.
+    assert spending.spend() == 2.0
+    assert str(spending) == "2 within 60 s, 2 allowed"
+
+
 def test_a_budget_of_none_allows_nothing() -> None:
     assert Spending(budget(0), Clock()).spend() is None
 

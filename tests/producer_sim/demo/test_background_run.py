@@ -10,7 +10,7 @@ from tests.ingest.pipelines import settings
 
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.progress import Progress, Silent, Summary
-from distributary.ingest.supervisor import Outcome
+from distributary.ingest.supervision.outcome import Outcome
 from distributary.producer_sim.demo import background_run
 from distributary.producer_sim.demo.background_run import BackgroundRun
 
