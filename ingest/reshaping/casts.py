@@ -157,7 +157,7 @@ def _ways_of_texts(to: pa.DataType) -> Iterator[Callable[[pa.Array], pa.Array]]:
 
 
 def _trimmed(texts: pa.Array, way: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    return way(pc.utf8_trim_whitespace(texts))
+    return way(pc.ascii_trim_whitespace(texts))
 
 
 def _counted(values: pa.Array, unit: str, to: pa.DataType) -> pa.Array:
