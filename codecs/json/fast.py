@@ -26,6 +26,7 @@ from distributary.codecs.json.fitting import Refused, asked, fitted
 from distributary.codecs.json.maps import MOST_KEYS, has_map, keys_of, may_be_null, with_keys
 from distributary.codecs.json.text import MAX_DEPTH
 from distributary.codecs.types.masks import Mask, is_valid
+from distributary.codecs.types.walk import children
 from distributary.codecs.wire.binary_rows import (
     BinaryRows,
     Longs,
@@ -47,6 +48,9 @@ _CULPRIT = re.compile(r"in row (\d+)$")
 
 _UNKNOWN = "unexpected field"
 
+# A number that may have more than 38 digits behind its point: of such a one Arrow makes zero or anything for a decimal.
+_TINY = r"[eE]-\d\d|\d{30}[eE]-\d"
+
 
 class NativeReader:
     """Reads batches of records of one schema, for which `can_read` must hold.
@@ -60,6 +64,7 @@ class NativeReader:
         self._asked = asked(self._type)
         self.gave_up = False
         self._misfit = misfit_pattern(schema)
+        self._has_decimals = _has_decimal(self._type)
 
     def batch(self, payloads: pa.BinaryArray, *, unknown_fields: bool) -> tuple[pa.RecordBatch, Mask]:
         """All payloads as rows, and which of these rows are in doubt. Raises Refused, or whatever Arrow does.
@@ -74,6 +79,7 @@ class NativeReader:
         masks = [is_valid(found.column(place)) for place in range(1, found.num_columns)]
         masks += [] if doubt is None else [doubt]
         masks += [may_be_null(payloads, keys)] if keys else []
+        masks += [_matching(payloads, _TINY)] if self._has_decimals else []
         batch = pa.RecordBatch.from_arrays(
             [columns.field(place) for place in range(len(self._schema))], schema=self._schema
         )
@@ -95,8 +101,7 @@ class NativeReader:
         """
         if self._misfit is None:
             return np.zeros(len(payloads), bool)
-        found = pc.match_substring_regex(payloads.cast(pa.string()), self._misfit)
-        return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+        return _matching(payloads, self._misfit)
 
     def _read(self, payloads: pa.BinaryArray, unknown_fields: bool) -> pa.RecordBatch:
         # Each payload becomes the one member, of a name that nobody can guess, of an object of its own. As many rows as
@@ -205,6 +210,11 @@ def _is_utf8(payload: bytes) -> bool:
     return True
 
 
+def _matching(payloads: pa.BinaryArray, pattern: str) -> Mask:
+    found = pc.match_substring_regex(payloads.cast(pa.string()), pattern)
+    return np.asarray(found.to_numpy(zero_copy_only=False), bool)
+
+
 def _joined(payloads: pa.BinaryArray, opening: bytes, closing: bytes) -> pa.Buffer:
     """The payloads one behind the other, each between `opening` and `closing`."""
     text = pc.binary_join_element_wise(
@@ -217,6 +227,10 @@ def _joined(payloads: pa.BinaryArray, opening: bytes, closing: bytes) -> pa.Buff
 def _refusal(message: str) -> Refused:
     row = _CULPRIT.search(message)
     return Refused(int(row[1]) if row else None, _UNKNOWN in message)
+
+
+def _has_decimal(of: pa.DataType) -> bool:
+    return bool(kinds.is_decimal(of)) or any(_has_decimal(one.type) for one in children(of))
 
 
 def _known(of: pa.DataType) -> bool:

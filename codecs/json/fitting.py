@@ -24,6 +24,8 @@ _DAYS = (-719_162, 2_932_896)
 
 _MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
 
+_LARGEST_PRECISION = 38
+
 Fitted = tuple[pa.Array, Mask | None]
 
 Limit = TypeVar("Limit", int, Decimal)
@@ -50,6 +52,9 @@ def asked(of: pa.DataType) -> pa.DataType:
         return pa.struct([])
     if kinds.is_nested(of):
         return rebuilt(of, [pa.field(one.name, asked(one.type)) for one in children(of)])
+    if kinds.is_decimal(of) and of.precision + of.scale > _LARGEST_PRECISION:
+        # The reader adds the zeros that the scale wants without a look at whether there is room, and another number comes of it.
+        return pa.decimal256(of.precision, of.scale)
     return pa.string() if kinds.is_temporal(of) or kinds.is_binary(of) else of
 
 
@@ -64,10 +69,17 @@ def fitted(values: pa.Array, of: pa.DataType, sought: pa.DataType) -> Fitted:
         return values, _any([_beyond(values, _within(EXACT_IN_FLOAT[of.bit_width])), _not_numbers(values)])
     if kinds.is_decimal(of):
         # The native reader counts only the digits that were written, not the zeros that the scale adds.
-        return values, _beyond(values, _within(Decimal(10) ** (of.precision - of.scale)))
+        doubt = _beyond(values, _within(Decimal(10) ** (of.precision - of.scale)))
+        return _narrowed(values, of, doubt), doubt
     if kinds.is_temporal(of):
         return _timestamps(values, of) if kinds.is_timestamp(of) else _dates(values)
     return _by_leaf(values, of) if kinds.is_binary(of) else (values, None)
+
+
+def _narrowed(values: pa.Array, of: pa.Decimal128Type, doubt: Mask | None) -> pa.Array:
+    if values.type == of:
+        return values
+    return (values if doubt is None else pc.if_else(doubt, pa.scalar(None, values.type), values)).cast(of)
 
 
 def _nested(values: pa.Array, of: pa.DataType, sought: pa.DataType) -> Fitted:

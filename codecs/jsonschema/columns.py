@@ -151,8 +151,10 @@ class _Mapping:
         if targets or "allOf" in node:
             return self._all_of(place)
         for word in ("oneOf", "anyOf"):
-            if word in node:
-                return self._one_of([branch for branch in place.each(word) if not is_null(branch.node)])
+            branches = [branch for branch in place.each(word) if not is_null(branch.node)]
+            # Branches such as `{"required": ["a"]}` say nothing of what there may be.
+            if word in node and (not kind(node) or any(says_kind(branch.node) for branch in branches)):
+                return self._one_of(branches)
         return self._by_kind(place, kind(node))
 
     def _by_kind(self, place: Place, of: str) -> TypeDescription:

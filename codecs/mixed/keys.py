@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as kinds
 
 from distributary.codecs import reasons
 from distributary.codecs.avro.types.schema import Kind, parse_schema
 from distributary.codecs.base import Codec, Decoded, Failure, Mode, RecordPath, RecordReader
 from distributary.codecs.mixed.codec import AutoCodec
 from distributary.codecs.types.json_value import compact, encoded, number
+from distributary.codecs.types.walk import children
 from distributary.codecs.wire import header as wire_header
 from distributary.codecs.wire.header import Frames
 from distributary.errors import DecoderUnavailable
@@ -72,27 +74,27 @@ class KeyCodec(Codec):
         return _rows(self._auto.reader(schema, path), _record)
 
 
-def _rows(inner: RecordReader, text: Callable[[dict[str, Any]], _Text]) -> KeyReader:
+def _rows(inner: RecordReader, text: Callable[[dict[str, Any], pa.StructType], _Text]) -> KeyReader:
     def texts(payloads: pa.BinaryArray) -> list[_Text | None]:
         decoded = inner.decode(payloads)
         found: list[_Text | None] = [None] * len(payloads)
-        rows = decoded.rows.to_pylist(maps_as_pydicts="lossy")
+        rows, of = decoded.rows.to_pylist(maps_as_pydicts="lossy"), pa.struct(list(decoded.rows.schema))
         for row, values in zip(decoded.source.tolist(), rows, strict=True):
-            found[row] = text(values)
+            found[row] = text(values, of)
         return found
 
     return KeyReader(inner.name, texts)
 
 
-def _scalar(row: dict[str, Any]) -> _Text:
+def _scalar(row: dict[str, Any], of: pa.StructType) -> _Text:
     """The one value of a schema that is no record; a list or a map is none either."""
     value = next(iter(row.values()), None)
     if isinstance(value, dict | list):
-        return _dumped(value), False
-    return _written(value), True
+        return _dumped(value, of[0].type), False
+    return _written(value, of[0].type if row else pa.null()), True
 
 
-def _written(value: Any) -> str | None:
+def _written(value: Any, of: pa.DataType) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -101,25 +103,33 @@ def _written(value: Any) -> str | None:
         except UnicodeDecodeError:
             return _plain(value)
     plain = number(value) if isinstance(value, float) else value
-    return _dumped(plain) if isinstance(plain, bool | int | float) else _plain(plain)
+    return _dumped(plain, of) if isinstance(plain, bool | int | float) else _plain(plain)
 
 
-def _record(row: dict[str, Any]) -> _Text:
-    return _dumped(row), False
+def _record(row: dict[str, Any], of: pa.StructType) -> _Text:
+    return _dumped(row, of), False
 
 
-def _dumped(value: Any) -> str:
-    return compact(_named(value), _plain)
+def _dumped(value: Any, of: pa.DataType) -> str:
+    return compact(_named(value, of), _plain)
 
 
-def _named(value: Any) -> Any:
-    """The same with what JSON lacks as text: NaN, and a map's keys of unsigned 64 bits, which are decimals."""
-    if isinstance(value, dict):
+def _named(value: Any, of: pa.DataType) -> Any:
+    """The same with what JSON lacks as text: NaN, and a map's keys of unsigned 64 bits, which are decimals.
+
+    A map's entries come in no particular order, and one key is to have one text.
+    """
+    if value is None:
+        return None
+    if kinds.is_map(of):
         return {
-            str(name) if isinstance(name, Decimal) else name: _named(inner) for name, inner in value.items()
+            str(name) if isinstance(name, Decimal) else name: _named(value[name], of.item_type)
+            for name in sorted(value)
         }
+    if kinds.is_struct(of):
+        return {field.name: _named(value[field.name], field.type) for field in of}
     if isinstance(value, list):
-        return [_named(inner) for inner in value]
+        return [_named(one, children(of)[0].type) for one in value]
     return number(value) if isinstance(value, float) else value
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pool import DescriptorPool
@@ -79,7 +80,7 @@ class JsonWriter:
             return encoded(value)
         if field.type == FieldDescriptor.TYPE_STRING:
             return valid(value)
-        return number(value) if isinstance(value, float) else value
+        return _number(field, value) if isinstance(value, float) else value
 
     def _any(self, message: Message, anys: int) -> Any:
         packed: Any = message
@@ -93,6 +94,13 @@ class JsonWriter:
         if inner.full_name in _OF_THEIR_OWN:
             return {"@type": packed.type_url, "value": value}
         return {"@type": packed.type_url, **value}
+
+
+def _number(field: FieldDescriptor, value: float) -> float | str:
+    if field.type == FieldDescriptor.TYPE_FLOAT:
+        # By the digits that tell it from other floats, as Protobuf writes it; a double has more.
+        return number(float(str(np.float32(value))))
+    return number(value)
 
 
 def _dynamic(message: Any) -> Any:

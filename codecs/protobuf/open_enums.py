@@ -21,7 +21,7 @@ class OpenEnums:
         self._pool = pool
         self._open = DescriptorPool(_Files(pool))
         self._classes: dict[str, type[Message]] = {}
-        self._names: dict[str, Mapping[int, str]] = {}
+        self._names: dict[str, Mapping[int, str | None]] = {}
 
     def message_class(self, message: Descriptor) -> type[Message]:
         """What parses messages of this type, with all extensions that the pool has."""
@@ -32,15 +32,16 @@ class OpenEnums:
             self._classes[name] = GetMessageClass(self._open.FindMessageTypeByName(name))
         return self._classes[name]
 
-    def names(self, field: FieldDescriptor) -> Mapping[int, str]:
-        """The names that a field's numbers have; none if it is no enum."""
+    def names(self, field: FieldDescriptor) -> Mapping[int, str | None]:
+        """The names that a field's numbers have in JSON, None for its null; none if it is no enum."""
         name = field.full_name
         if name not in self._names:
             find = self._pool.FindExtensionByName if field.is_extension else self._pool.FindFieldByName
             enum = find(name).enum_type
             # Of several names for one number the first counts.
             values = reversed(enum.values) if enum is not None else ()
-            self._names[name] = {value.number: value.name for value in values}
+            is_null = enum is not None and enum.full_name == "google.protobuf.NullValue"
+            self._names[name] = {value.number: None if is_null else value.name for value in values}
         return self._names[name]
 
 

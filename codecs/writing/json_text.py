@@ -48,7 +48,7 @@ def _object(names: Sequence[str], columns: Sequence[pa.Array], count: int) -> pa
     if not names:
         return pa.repeat(_bytes(b"{}"), count)
     members = [
-        pc.binary_join_element_wise(_member(name), _texts(column), _NOTHING)
+        pc.binary_join_element_wise(_member(name), texts(column), _NOTHING)
         for name, column in zip(names, columns, strict=True)
     ]
     # Each with a comma before it: where all are null, Arrow's way of passing them over leaves the row out.
@@ -61,11 +61,11 @@ def _member(name: str) -> pa.Scalar:
     return _bytes(b',"' + _escaped(name.encode()) + b'":')
 
 
-def _texts(values: pa.Array) -> pa.Array:
-    """Each value's text, null where there is none."""
-    for is_one, texts in _NESTED:
+def texts(values: pa.Array) -> pa.Array:
+    """Each value's text as bytes, null where there is none."""
+    for is_one, written in _NESTED:
         if is_one(values.type):
-            return texts(values)
+            return written(values)
     return _leaves(values)
 
 
@@ -76,8 +76,8 @@ def _structs(values: pa.StructArray) -> pa.Array:
 
 def _lists(values: pa.Array) -> pa.Array:
     (elements,) = held(values)
-    texts = pc.fill_null(_texts(elements), _NULL)
-    listed = around(values, rebuilt(values.type, [pa.field("element", _BINARY)]), [texts])
+    inside = pc.fill_null(texts(elements), _NULL)
+    listed = around(values, rebuilt(values.type, [pa.field("element", _BINARY)]), [inside])
     if kinds.is_fixed_size_list(listed.type):
         listed = listed.cast(pa.list_(_BINARY))
     return _around(b"[", pc.binary_join(listed, _COMMA), b"]")
@@ -85,21 +85,21 @@ def _lists(values: pa.Array) -> pa.Array:
 
 def _maps(values: pa.MapArray) -> pa.Array:
     keys, items = held(values)
-    names = _texts(keys)
+    names = texts(keys)
     if not _is_quoted(keys.type):
         names = _around(b'"', names, b'"')
-    pairs = pc.binary_join_element_wise(names, pc.fill_null(_texts(items), _NULL), _bytes(b":"))
+    pairs = pc.binary_join_element_wise(names, pc.fill_null(texts(items), _NULL), _bytes(b":"))
     edges = values.offsets.to_numpy()
     listed = pa.ListArray.from_arrays(pa.array(edges - edges[0], pa.int32()), pairs)
     return _where_valid(values, _around(b"{", pc.binary_join(listed, _COMMA), b"}"))
 
 
 def _dictionaries(values: pa.DictionaryArray) -> pa.Array:
-    return _texts(values.dictionary_decode())
+    return texts(values.dictionary_decode())
 
 
 def _extensions(values: pa.ExtensionArray) -> pa.Array:
-    return _texts(values.storage)
+    return texts(values.storage)
 
 
 def _is_extension(of: pa.DataType) -> bool:
@@ -107,9 +107,9 @@ def _is_extension(of: pa.DataType) -> bool:
 
 
 def _leaves(values: pa.Array) -> pa.Array:
-    for is_one, texts in _LEAVES:
+    for is_one, written in _LEAVES:
         if is_one(values.type):
-            return texts(values)
+            return written(values)
     raise TypeError(f"{values.type} has no text in JSON")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 
 import numpy as np
@@ -128,18 +129,35 @@ def _ways(given: pa.DataType, to: pa.DataType) -> Iterator[Callable[[pa.Array], 
     if kinds.is_string(to):
         # Bytes that are no text are none here either.
         yield partial(pc.cast, target_type=to) if _has_bytes(given) else as_texts
-        return
-    if kinds.is_floating(given) and kinds.is_decimal(to):
+    elif kinds.is_string(given) or kinds.is_large_string(given):
+        yield from _ways_of_texts(to)
+        for way in _ways_of_texts(to):
+            yield partial(_trimmed, way=way)
+    elif kinds.is_floating(given) and kinds.is_decimal(to):
         if to.precision <= _DIGITS_TOLD.get(given.bit_width, 0):
             yield partial(_exactly, to=to)
         # By what is written of it: beyond that its digits are nobody's.
-        yield lambda values: pc.cast(as_texts(values), to)
-        return
-    text = kinds.is_string(given) or kinds.is_large_string(given)
-    yield partial(_number_read if text and kinds.is_primitive(to) and is_number(to) else _exactly, to=to)
-    if kinds.is_timestamp(to) and to.tz and text:
+        yield lambda values: _decimal_read(as_texts(values), to)
+    else:
+        yield partial(_exactly, to=to)
+        if kinds.is_decimal(given) and kinds.is_floating(to):
+            yield partial(_as_written, to=to)
+
+
+def _ways_of_texts(to: pa.DataType) -> Iterator[Callable[[pa.Array], pa.Array]]:
+    if kinds.is_decimal(to):
+        yield partial(_decimal_read, to=to)
+    elif is_number(to):
+        yield partial(_number_read, to=to)
+    else:
+        yield partial(pc.cast, target_type=to)
+    if kinds.is_timestamp(to) and to.tz:
         # A time that says no zone is taken for one in UTC.
         yield lambda values: pc.assume_timezone(pc.cast(values, pa.timestamp("us")), "UTC")
+
+
+def _trimmed(texts: pa.Array, way: Callable[[pa.Array], pa.Array]) -> pa.Array:
+    return way(pc.ascii_trim_whitespace(texts))
 
 
 def _counted(values: pa.Array, unit: str, to: pa.DataType) -> pa.Array:
@@ -147,12 +165,9 @@ def _counted(values: pa.Array, unit: str, to: pa.DataType) -> pa.Array:
 
 
 def _exactly(values: pa.Array, to: pa.DataType) -> pa.Array:
-    if kinds.is_integer(values.type) and kinds.is_decimal(to):
-        # Arrow wants room for the widest integer, whatever the values.
-        values = pc.cast(values, pa.decimal256(to.scale + 20, to.scale))
-    stored = pc.cast(values, to)
+    stored = _nearest(values, to)
     if _may_be_another(values.type, to):
-        back = pc.cast(stored, values.type)
+        back = _nearest(stored, values.type)
         if not pc.all(pc.equal(back, values)).as_py():
             raise pa.ArrowInvalid("not exact")
     if kinds.is_float32(to) and kinds.is_float64(values.type):
@@ -162,18 +177,39 @@ def _exactly(values: pa.Array, to: pa.DataType) -> pa.Array:
     return stored
 
 
+def _as_written(values: pa.Array, to: pa.DataType) -> pa.Array:
+    """Decimals as numbers of which the same digits are written."""
+    stored = _nearest(values, to)
+    if not as_texts(stored).equals(as_texts(values)):
+        raise pa.ArrowInvalid("not exact")
+    return stored
+
+
+def _nearest(values: pa.Array, to: pa.DataType) -> pa.Array:
+    """What Arrow's cast is to give: it wants room for the widest integer whatever the values, and of decimals it makes other numbers."""
+    given = values.type
+    if kinds.is_integer(given) and kinds.is_decimal(to):
+        values = pc.cast(values, pa.decimal256(to.scale + 20, to.scale))
+    elif kinds.is_decimal(given) and kinds.is_decimal(to) and to.scale > given.scale:
+        # It adds zeros without a look at whether there is room for them.
+        values = pc.cast(values, pa.decimal256(_MOST_DIGITS * 2, to.scale))
+    elif kinds.is_decimal(given) and kinds.is_floating(to):
+        # It multiplies by a tenth: 0.7 becomes 0.7000000000000001.
+        values = pc.cast(values, pa.string())
+    return pc.cast(values, to)
+
+
 # How many digits a whole number has that a floating-point one of so many bits may not hold.
 _LONG: Mapping[int, str] = {32: r"^[+-]?[0-9]{8,}$", 64: r"^[+-]?[0-9]{16,}$"}
 
 
 def _number_read(texts: pa.Array, to: pa.DataType) -> pa.Array:
     """Texts as numbers. Arrow also reads `0x1F`, takes the nearest one for a whole number, and infinity for what is too large."""
-    stored = pc.cast(texts, to)
-    if not kinds.is_floating(to):
-        wrong = pc.match_substring_regex(texts, "[xX]") if kinds.is_integer(to) else None
-        if wrong is not None and pc.any(wrong).as_py():
+    if kinds.is_integer(to):
+        if pc.any(pc.match_substring_regex(texts, "[xX]")).as_py():
             raise pa.ArrowInvalid("no decimal digits")
-        return stored
+        return pc.cast(pc.replace_substring_regex(texts, r"^\+([0-9])", r"\1"), to)
+    stored = pc.cast(texts, to)
     told = pc.match_substring_regex(texts, "[iI]")
     if pc.any(pc.and_(pc.is_inf(stored), pc.invert(told))).as_py():
         raise pa.ArrowInvalid("too large")
@@ -182,6 +218,17 @@ def _number_read(texts: pa.Array, to: pa.DataType) -> pa.Array:
     # Without the zeros before it: Python takes no text of some thousands of digits, and a finite number has 309.
     if any(int(text.lstrip("+-0") or "0") != abs(value) for text, value in pairs):
         raise pa.ArrowInvalid("not exact")
+    return stored
+
+
+def _decimal_read(texts: pa.Array, to: pa.DataType) -> pa.Array:
+    """Texts as decimals. Arrow takes another number for one that is beyond 128 bits with the zeros of the scale."""
+    stored = pc.cast(texts, to)
+    wide = pc.greater(pc.utf8_length(texts), _MOST_DIGITS - to.scale)
+    wide = pc.fill_null(pc.or_(wide, pc.match_substring_regex(texts, "[eE]")), False)
+    pairs = zip(texts.filter(wide).to_pylist(), stored.filter(wide).to_pylist(), strict=True)
+    if any(Decimal(text) != value for text, value in pairs):
+        raise pa.ArrowInvalid("too large")
     return stored
 
 

@@ -118,7 +118,7 @@ class Decode(Group):
     check: Literal["types", "schema"] = "types"
     """What records are held to: `types`, those of their schema's fields; `schema`, all that it says, such as a JSON Schema's `required`, `minimum` and `pattern`, which is slow and needs the extra `distributary[validation]` wherever records are decoded. A record that does not meet it goes the way of those that cannot be decoded."""
     key: Literal["bytes", "text", "auto"] = "bytes"
-    """What becomes of a record's key beside the column of its bytes: `bytes`, nothing more; `text`, a column of its text; `auto`, the same, where a key that names a schema of the registry is decoded by it first: a single value as it is written, a record as JSON. A key that cannot be decoded has no text; its record lands all the same."""
+    """What becomes of a record's key beside the column of its bytes: `bytes`, nothing more; `text`, a column of its text; `auto`, the same, where a key that names a schema of the registry is decoded by it first: a single value as it is written, a record as JSON, with the maps of Avro and Protobuf ordered by their keys, as these come in no order. A key that cannot be decoded has no text; its record lands all the same."""
     engine: Literal["arrow", "spark"] = "arrow"
     """What decodes: `arrow` is the native decoder in the workers; `spark` takes the values from Spark's own functions (`from_avro`, `from_json`, `from_protobuf`) for each record that the native decoder has found whole, which is slower, and has Spark evaluate `route.expression`, whatever it uses."""
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-import struct
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
+
+import numpy as np
 
 from distributary.codecs import reasons
 from distributary.codecs.avro.decode.cursor import refused
@@ -49,7 +50,8 @@ def _cast(step: Cast) -> Convert:
     if reader.kind is Kind.STRING:
         return _text
     if reader.kind is Kind.FLOAT:
-        return lambda value: struct.unpack("<f", struct.pack("<f", value))[0]
+        # Rounded once, as in a column; by way of a double it would be rounded twice.
+        return lambda value: float(np.int64(value).astype(np.float32))
     return float if reader.kind is Kind.DOUBLE and writer.kind is not Kind.FLOAT else lambda value: value
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from distributary.codecs.types.walk import around, children, held, rebuilt
+from distributary.codecs.writing.json_text import texts
 from distributary.ingest.clustering.reading import alive, opened_in
 from distributary.ingest.inputs.delta.versions import BEFORE, CAME, CHANGE, DELETED, GONE, RowsFile
 from distributary.ingest.merge import vectors
@@ -138,12 +139,14 @@ def _placed(rows: pa.Table, file: RowsFile, offsets: Any) -> pa.RecordBatch:
 
 
 def _keyed_by_text(values: pa.Array) -> pa.Array:
-    """The same with texts for those keys of maps that Spark's writer makes none of: days come as their numbers, and bytes as an object's name."""
+    """The same with texts for those keys of maps that Spark's writer makes none of: days come as their numbers, bytes and lists as an object's name."""
     fields = children(values.type)
     if not fields:
         return values
     inside = [_keyed_by_text(one) for one in held(values)]
-    if kinds.is_map(values.type) and _has_no_text(inside[0].type):
+    if kinds.is_map(values.type) and kinds.is_nested(inside[0].type):
+        inside[0] = texts(inside[0]).cast(pa.string())
+    elif kinds.is_map(values.type) and _has_no_text(inside[0].type):
         inside[0] = as_texts(inside[0])
     if all(one.type == field.type for one, field in zip(inside, fields, strict=True)):
         return values

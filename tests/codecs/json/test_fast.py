@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -98,3 +99,27 @@ def test_misfits_do_not_have_a_batch_read_once_for_each(monkeypatch: pytest.Monk
     assert decoded.rows["level"].null_count == 100
     assert decoded.rows["country"].to_pylist().count("31") == 67
     assert len(reads) == 2
+
+
+@pytest.mark.parametrize(
+    ("of", "text"),
+    [
+        # 38 digits, which with 18 more are beyond 128 bits, and within bounds again by what is cut off.
+        (pa.decimal128(38, 18), "12345678901234567890123456789012345678"),
+        (pa.decimal128(38, 18), '"-12345678901234567890123456789012345678"'),
+        (pa.decimal128(38, 37), "1e20"),
+        (pa.decimal128(20, 0), "1e-39"),
+        (pa.decimal128(5, 2), '"-6.3E-40"'),
+        (pa.decimal128(30, 20), "999999999999999999999999999999"),
+    ],
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_number_is_no_other_one_for_want_of_room(of: pa.Decimal128Type, text: str, inside: bool) -> None:
+    column = pa.list_(pa.field("element", pa.struct([("d", of)]))) if inside else of
+    around = '{"c":[null,{"d":%s}]}' if inside else '{"c":%s}'
+    payloads = [(around % one).encode() for one in (text, "2", "null")]
+    batch, doubt = NativeReader(pa.schema([("c", column)])).batch(pa.array(payloads), unknown_fields=False)
+    assert batch.schema == pa.schema([("c", column)])
+    assert doubt.tolist() == [True, False, False]
+    plain = [Decimal(2), None]
+    assert batch["c"].to_pylist()[1:] == ([[None, {"d": one}] for one in plain] if inside else plain)

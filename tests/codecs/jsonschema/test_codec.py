@@ -71,6 +71,10 @@ TYPES = [
     ({"allOf": [record(a={"type": "integer"}), record(a={"type": "string"})]}, pa.struct([("a", STRING)])),
     ({"type": "integer", "allOf": [{"minimum": 3}]}, LONG),
     ({"allOf": [{"type": "integer"}, {"type": "string"}]}, STRING),
+    ({**record(a={"type": "integer"}), "oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, pa.struct([("a", LONG)])),
+    ({"type": "integer", "anyOf": [{"minimum": 3}, {"maximum": 1}, {"type": "null"}]}, LONG),
+    ({"type": "integer", "oneOf": [{"minimum": 3}], "anyOf": [{"type": "string"}]}, STRING),
+    ({"anyOf": [{"minimum": 3}]}, STRING),
 ]  # fmt: skip
 
 

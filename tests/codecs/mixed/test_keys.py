@@ -86,6 +86,23 @@ def test_protobuf_is_a_record() -> None:
     assert texts(schema, b"\x0a\x03ann") == [('{"name":"ann","n":{}}', False)]
 
 
+def test_a_maps_entries_make_one_text_in_whatever_order_they_come() -> None:
+    counts = {"type": "map", "values": "long"}
+    record = {"type": "record", "name": "Key", "fields": [{"name": "n", "type": {"type": "array", "items": ["null", counts]}}]}  # fmt: skip
+    there, back = {"b": 1, "a": 2, "ab": 3}, {"ab": 3, "a": 2, "b": 1}
+    for spec, values, expected in (
+        (counts, (there, back), '{"a":2,"ab":3,"b":1}'),
+        (record, ({"n": [there, None]}, {"n": [back, None]}), '{"n":[{"a":2,"ab":3,"b":1},null]}'),
+    ):
+        bodies = [by_fastavro(spec, value) for value in values]
+        assert texts(Schema(1, "AVRO", json.dumps(spec)), *bodies) == [(expected, False)] * 2
+    proto = Schema(1, "PROTOBUF", 'syntax = "proto3"; message Key { map<int32, In> n = 1; } message In { map<string, int32> i = 1; }')  # fmt: skip
+    one, two = b"\x0a\x05\x0a\x01a\x10\x01", b"\x0a\x05\x0a\x01b\x10\x02"
+    ten, minus = b"\x0a\x04\x08\x0a\x12\x00", b"\x0a\x1b\x08" + b"\xff" * 9 + b"\x01\x12\x0e"
+    bodies = [ten + minus + one + two, minus + two + one + ten]
+    assert texts(proto, *bodies) == [('{"n":{"-1":{"i":{"a":1,"b":2}},"10":{"i":{}}}}', False)] * 2
+
+
 def test_half_a_surrogate_pair_is_no_text() -> None:
     bodies = [b'"\\ud800"', b'"a\\udfffb"', b'"\\ud83d\\ude00"', b'{"a":"\\ud800"}']
     assert texts(Schema(1, "JSON", '{"type": "string"}'), *bodies) == [

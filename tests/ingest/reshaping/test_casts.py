@@ -6,6 +6,7 @@ from datetime import date, datetime, timezone
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -35,6 +36,16 @@ def test_types_are_called_as_in_sql() -> None:
         (pa.array(["0" * 5000, "-" + "0" * 5000 + "1", "0" * 5000 + "9007199254740993", "1" * 5000]), "double", [0.0, -1.0, None, None]),
         (pa.array(["0" * 5000 + "16777217", "0" * 5000 + "16777216"]), "float", [None, float(2**24)]),
         (pa.array(["1.50", "1.555", "x"]), "decimal(5,2)", [Decimal("1.50"), None, None]),
+        # Beyond 128 bits with the zeros of the scale, or without: another number comes of it by Arrow.
+        (pa.array(["12345678901234567890123456789012345678", "1" * 40, "1" + "0" * 300, "7"]), "decimal(38,18)", [None] * 3 + [Decimal(7)]),
+        (pa.array([1e300, 3.4e38, 5e-324, 56690927176.097206, 7.0]), "decimal(38,18)", [None] * 3 + [Decimal("56690927176.097206"), Decimal(7)]),
+        (pa.array([56690927176.097206, 56690927176.0972, 5e-324]), "decimal(15,4)", [None, Decimal("56690927176.0972"), None]),
+        (pa.array([Decimal("33150423.0013"), Decimal("1.0013")], pa.decimal128(16, 4)), "decimal(38,34)", [None, Decimal("1.0013")]),
+        (pa.array([Decimal("0.7"), Decimal("343.9"), None]), "double", [0.7, 343.9, None]),
+        (pa.array([Decimal("0.1"), Decimal(2**63), Decimal("0." + "123456789" * 2)], pa.decimal128(38, 18)), "double", [0.1, float(2**63), None]),
+        (pa.array([Decimal("0.1"), Decimal(16777217)], pa.decimal128(38, 18)), "float", [float(np.float32(0.1)), None]),
+        (pa.array(["+5", " 6\t", "+ 7", "  ", ""]), "int", [5, 6, None, None, None]),
+        (pa.array([" 2026-01-02T03:04:05 ", "2026-01-02T05:04:05+02:00"]), "timestamp", [datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)] * 2),
         (pa.array([1.0, 1.5, None]), "bigint", [1, None, None]),
         (pa.array([2**53, 2**53 + 1]), "double", [float(2**53), None]),
         (pa.array([0.5, 0.1]), "float", [0.5, None]),

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, settings
@@ -112,6 +113,17 @@ def test_what_contains_itself_is_resolved_within_its_json_text(sample: tuple[Any
     assert again.pop("again") is None
     assert row == shaped(plain_reader, read)
     assert again == in_json(plain_reader, read["again"])
+
+
+@pytest.mark.parametrize("number", [2**60 + 2**36 + 1, -(2**60 + 2**36 + 1), 2**24 + 1, 2**63 - 1, -(2**63)])
+def test_a_long_read_as_a_float_is_rounded_once_within_json_text_too(number: int) -> None:
+    writer, reader = (
+        fields({"name": "v", "type": of}, {"name": "again", "type": ["null", "R"]})
+        for of in ("long", "float")
+    )
+    (row,) = decoded(reader_of(writer, reader), [long(number) + long(1) + long(number) + long(0)])
+    assert row["v"] == float(np.int64(number).astype(np.float32))
+    assert json.loads(row["again"])["v"] == row["v"]
 
 
 def fields(*each: dict[str, Any], name: str = "R") -> dict[str, Any]:

@@ -92,6 +92,8 @@ def test_keys_of_maps_are_the_texts_of_what_they_are(tmp_path: Path, spark: Spar
         "day": (pa.date32(), date(1969, 12, 31), "1969-12-31"),
         "moment": (pa.timestamp("us", "UTC"), datetime(2026, 1, 2, 3, tzinfo=timezone.utc), "2026-01-02T03:00:00Z"),
         "raw": (pa.binary(), b"\x00\xff", "AP8="),
+        "fields": (pa.struct([("day", pa.date32()), ("name", pa.string())]), {"day": date(2026, 1, 2), "name": "ann"}, '{"day":"2026-01-02","name":"ann"}'),
+        "items": (pa.list_(pa.int16()), [1, None], "[1,null]"),
     }  # fmt: skip
     columns = {
         name: pa.array([[(key, 1)], None], pa.map_(of, pa.int64())) for name, (of, key, _) in keys.items()
