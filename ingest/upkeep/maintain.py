@@ -49,6 +49,9 @@ from distributary.ingest.upkeep.worn import bring_together
 # Where a file is put and taken away again, to ask what the time is.
 _CLOCK = ".distributary/upkeep"
 
+# In milliseconds: whoever put such a file before died before it was taken away.
+_ASKED_LONG_AGO = 3_600_000
+
 # In the checkpoint: what was read of the logs of tables, a file each.
 _KNOWN = "upkeep"
 
@@ -157,6 +160,9 @@ def time_there(place: Files) -> int:
     place.put(path, b"")
     try:
         info = place.info(path)
+        if info is not None:
+            before = info.modified - _ASKED_LONG_AGO
+            place.delete([one.path for one in place.list(_CLOCK) if one.modified < before])
     finally:
         place.delete([path])
         place.remove_folder(_CLOCK)
