@@ -9,8 +9,9 @@ import pyarrow as pa
 from distributary.codecs.changes.classify import SchemaChange
 from distributary.codecs.changes.description import FieldDescription, RecordDescription, TypeDescription
 from distributary.codecs.types.fields import part, parts
+from distributary.codecs.types.walk import children, rebuilt
 from distributary.ingest.reshaping.leftovers import landing
-from distributary.ingest.reshaping.rule import Reshape
+from distributary.ingest.reshaping.rule import Path, Reshape
 
 
 def shown(rule: Reshape, changes: Iterable[SchemaChange], record: pa.Schema) -> SchemaChange | None:
@@ -22,11 +23,26 @@ def shown(rule: Reshape, changes: Iterable[SchemaChange], record: pa.Schema) -> 
         if change.kind != "renamed":
             continue
         path = parts(change.column)
-        now, before = (landing(rule, record, one) for one in (path, (*path[:-1], change.before)))
+        now = landing(rule, record, path)
         # Whoever wrote a rule that names the very field knows of it.
-        if now is not None and not now.here and before is None:
+        if now is None or now.here:
+            continue
+        was = pa.schema(_as_before(record, path, change.before))
+        if landing(rule, was, (*path[:-1], change.before)) is None:
             return change
     return None
+
+
+def _as_before(fields: Iterable[pa.Field], path: Path, name: str) -> Iterator[pa.Field]:
+    """The same with the one at a path called by this name: what a rule says of a place goes by what is there."""
+    for field in fields:
+        if field.name != path[0]:
+            yield field
+        elif len(path) == 1:
+            yield field.with_name(name)
+        else:
+            inside = list(_as_before(children(field.type), path[1:], name))
+            yield field.with_type(rebuilt(field.type, inside))
 
 
 def why_shown(change: SchemaChange) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,25 @@ def test_what_is_hidden_within_is_shown_by_no_other_name_of_what_is_around_it(tm
     later = {"type": "array", "items": {**who, "fields": [MAIL, LEVEL]}}
     found = shown(tmp_path, [one(many, "all")], [one(later, "all")], {"leave": ["all.email"]})
     assert [why for *_, why in found] == ["field all.element.mail was called email"] * 2
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda record: ["null", record],
+        lambda record: [record, {"type": "record", "name": "Firm", "fields": [LEVEL]}],
+        lambda record: {"type": "array", "items": record},
+    ],
+)
+def test_nor_where_the_whole_is_no_record_and_has_it_within(tmp_path: Path, around: Any) -> None:
+    schemas = {
+        ref: Schema(ref, "AVRO", json.dumps(around({"type": "record", "name": "Who", "fields": [field]})))
+        for ref, field in ((1, EMAIL), (2, MAIL))
+    }
+    found = vetoes(
+        tmp_path, (1,), 2, schemas=schemas, tables=[{"match": "*", "columns": {"leave": ["email"]}}]
+    )
+    assert [one.reason for one in found] == ["columns"] * 2
 
 
 PROTOBUF = 'syntax = "proto3"; message Event { string game = 1; string %s = 2; int32 level = 3; }'
