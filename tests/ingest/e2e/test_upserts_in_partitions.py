@@ -108,12 +108,12 @@ def test_a_new_table_of_deletes_and_rows_is_in_partitions_by_all_of_its_columns(
     """Its deletes have some of them, and are at odds, so that it has columns before the rows are read, which have all."""
     narrow = partitioned(kit, "country", "mood", mode="upsert", keys=["level"], deletes="paid")
     kit.configured(decode={"evolution": "inline"})
-    of_score = WITH_MOOD.replace("double score", "string score")
     wide = registered_beside(kit, EVENT.replace("double score", "string score"))
     # Schemas that are known are read in the pass before the one that is not.
     kit.send([one.value(game="golf", paid=True, level=1) for one in (narrow, wide)])
     kit.run()
-    rows = registered_beside(kit, of_score)
+    # Whichever of the two columns the table gets.
+    rows = registered_beside(kit, WITH_MOOD.replace("  double score = 5;\n", ""))
     kit.send([narrow.value(game="chess", paid=True, country="de", level=8)], partition=0)
     kit.send([wide.value(game="chess", paid=True, country="de", level=9)], partition=1)
     kit.send([rows.value(game="chess", country="de", mood=of, level=n) for n, of in enumerate("ab")])
