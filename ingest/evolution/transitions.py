@@ -72,8 +72,8 @@ class Transitions:
     def _newly_shown(self, key: RecordKey, rule: Reshape) -> SchemaChange | None:
         now, columns = self._description(key), self._own_columns(key)
         known = (one for one in self._records if one != key and not self.inferred(one))
-        befores = [one for one in known if _are_states_of_one(self._description(one), now)]
-        told = (called_before(now), *(self.changes(one, key) for one in befores))
+        earlier = [one for one in known if _are_states_of_one(self._description(one), now)]
+        told = (called_before(now), *(self.changes(one, key) for one in earlier))
         return shown(rule, chain.from_iterable(told), columns)
 
     def _decoded(self, key: RecordKey) -> pa.Schema:
