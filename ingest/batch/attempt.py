@@ -39,6 +39,7 @@ from distributary.ingest.kafka.offset_spans import join_spans, spans_of
 from distributary.ingest.kafka.offsets import Offsets, stretches_within
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.pins import (
+    COLUMNS,
     FIRST_TURN,
     BatchId,
     Coordinates,
@@ -47,6 +48,7 @@ from distributary.ingest.pins import (
     PinnedTables,
     Pins,
     RecordKey,
+    Verdict,
 )
 from distributary.ingest.schemas.known import SchemaBook
 from distributary.ingest.storage.clients import sent
@@ -59,13 +61,15 @@ from distributary.ingest.worker.fields_seen import GrowthWarnings, RouteWarnings
 
 _log = logging.getLogger(__name__)
 
+_ANY: Coordinates = ("", 0, 0)
+
 
 @dataclass
 class RunMemory:
     """What a run remembers from one query to the next: how often the newest batch was begun, and what it has warned of.
 
     remade  the tables that were gone and were made anew
-    vetoed  record types that tables did not take, which will come again
+    vetoed  record types that tables did not take, which will come again, and why
     """
 
     attempts: dict[int, int] = field(default_factory=dict)
@@ -74,7 +78,7 @@ class RunMemory:
     outgrown: GrowthWarnings = field(default_factory=GrowthWarnings)
     unrouted: RouteWarnings = field(default_factory=RouteWarnings)
     remade: dict[str, None] = field(default_factory=dict)
-    vetoed: dict[RecordKey, dict[str, Coordinates]] = field(default_factory=dict)
+    vetoed: dict[RecordKey, dict[str, Verdict]] = field(default_factory=dict)
 
     def note_remade(self, folders: Iterable[str]) -> None:
         """Tell of tables that the pipeline had and that are to be made anew: somebody took them away."""
@@ -89,8 +93,8 @@ class RunMemory:
     def note_vetoed(self, pins: Pins) -> None:
         """Take note of what tables did not take in a batch, so that the next one need not be read twice to find out."""
         for folder, keys in pins.turn.vetoed.items():
-            for key in keys:
-                self.vetoed.setdefault(key, {})[folder] = ("", 0, 0)
+            for key, verdict in keys.items():
+                self.vetoed.setdefault(key, {})[folder] = verdict
 
     def sent(self) -> int:
         """How many requests to object stores the driver has sent since this was asked last."""
@@ -287,7 +291,15 @@ class Attempts:
         vetoes = Vetoes(load_codec(rules.decode.codec), records, rules.changes, before.known)
         known = {one.key for one in records}
         there = {key: folders for key, folders in self.run.memory.vetoed.items() if key in known}
-        return [one for one in vetoes.of(there, before.met) if not one.stops]
+        met = {key: dict.fromkeys(folders, _ANY) for key, folders in there.items()}
+        # Of a table that is still not there nothing but its rule had a say.
+        again = [
+            Veto(folder, key, stops=False, why=verdict.detail, first=_ANY, reason=verdict.reason)
+            for key, folders in there.items()
+            for folder, verdict in folders.items()
+            if folder not in before.known and verdict.reason == COLUMNS
+        ]
+        return [*(one for one in vetoes.of(met, before.met) if not one.stops), *again]
 
     def before(self, last: Manifest | None) -> Before:
         """What there is before the batch after `last`."""

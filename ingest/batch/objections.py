@@ -16,7 +16,7 @@ from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.evolution.vetoes import Veto, Vetoes
 from distributary.ingest.kafka.columns import payload_layout
-from distributary.ingest.pins import SCHEMA_CHANGE, PinnedTable, Pins, Verdict
+from distributary.ingest.pins import PinnedTable, Pins, Verdict
 from distributary.ingest.tables.known import REMEMBERS_PROPERTY, TableBook
 from distributary.ingest.tables.state import fixed_columns
 from distributary.ingest.worker.fields_seen import told_of_unrouted
@@ -58,7 +58,8 @@ class Objections:
             return None
         codec = load_codec(pins.rules.decoding.codec)
         vetoes = Vetoes(codec, pins.schemas.records, self._rules, self._known)
-        found = vetoes.of(total.sightings.met, pins.tables.met)
+        new = {one.table: one.entity for one in total.files.written if one.entity is not None}
+        found = vetoes.of(total.sightings.met, pins.tables.met, new)
         for one in found:
             if one.stops:
                 where = "/".join(map(str, one.first))
@@ -149,5 +150,5 @@ def with_vetoes(pins: Pins, found: Iterable[Veto]) -> Pins:
     """The pins by which these record types' records go to quarantine."""
     vetoed = {folder: dict(keys) for folder, keys in pins.turn.vetoed.items()}
     for one in found:
-        vetoed.setdefault(one.folder, {})[one.key] = Verdict(SCHEMA_CHANGE, one.why)
+        vetoed.setdefault(one.folder, {})[one.key] = Verdict(one.reason, one.why)
     return replace(pins, turn=replace(pins.turn, vetoed=vetoed))

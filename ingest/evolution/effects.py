@@ -20,6 +20,7 @@ from distributary.ingest.evolution.verdicts import (
     TableVerdict,
     absent,
     of_routes,
+    shows,
     unreadable,
     unroutable,
     unshapeable,
@@ -30,6 +31,7 @@ from distributary.ingest.kafka.columns import of_records
 from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey
 from distributary.ingest.reshaping.descriptions import described as reshaped
 from distributary.ingest.reshaping.shape import columns_of, why_unshapeable
+from distributary.ingest.reshaping.shown import called_before, shown, why_shown
 
 Told: TypeAlias = tuple[TableVerdict, ...]
 
@@ -140,6 +142,8 @@ class Effects:
         if described is None or was is None:
             return verdicts_of_table(shaped, table.layout, rules)
         found = classify(was, described)
+        if refused := self._shown([*called_before(described), *found], record, table, rules):
+            return refused
         if rules.reshape is not None:
             raw, earlier = found, self._codec.reader(before.schema, path).schema
             found = classify(
@@ -147,6 +151,15 @@ class Effects:
             )
             found = [*found, *of_routes(raw, found, table.layout.columns, rules)]
         return verdicts(found, shaped, table.layout, rules)
+
+    def _shown(
+        self, changes: Iterable[SchemaChange], record: pa.Schema, table: PinnedTable, rules: Rules
+    ) -> Told:
+        """What is told of records that would show what a rule hides, by another name."""
+        change = None if rules.reshape is None else shown(rules.reshape, changes, record)
+        if change is None or not shows(change, table.layout, rules):
+            return ()
+        return (unshapeable(why_shown(change), rules),)
 
     def _unshapeable(self, columns: pa.Schema, rules: Rules) -> Told:
         """What is told of records with these columns where they cannot have those that a rule wants."""

@@ -98,10 +98,15 @@ class Rules:
         return any(getattr(self.policies, name) != "keep" for name in CHANGE_POLICIES.values())
 
     @property
+    def hides(self) -> bool:
+        """Whether a schema's records are kept from the table that would show what its rule hides."""
+        return self.reshape is not None and self.reshape.hides
+
+    @property
     def vetoes_any(self) -> bool:
-        """The same of any table."""
+        """Whether a schema's records may be kept from any table."""
         own = () if self.tables is None else self.tables.own.values()
-        return self.vetoes or any(one.vetoes for one in own)
+        return self.vetoes or any(one.vetoes or one.hides for one in own)
 
     @property
     def widens_any(self) -> bool:

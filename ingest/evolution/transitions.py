@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from itertools import chain
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from distributary.ingest.pins import PinnedRecord, RecordKey
 from distributary.ingest.reshaping.descriptions import described
 from distributary.ingest.reshaping.rule import Reshape
 from distributary.ingest.reshaping.shape import columns_of, why_unshapeable
+from distributary.ingest.reshaping.shown import called_before, shown
 
 # Record types of which so much of all top-level fields is alike count as one whose name changed.
 _ALIKE = 0.5
@@ -30,6 +32,7 @@ class Transitions:
         self._found = lru_cache(maxsize=None)(self._changes)
         self._made = lru_cache(maxsize=None)(self._reshaped)
         self._description = lru_cache(maxsize=None)(self._described)
+        self._shown = lru_cache(maxsize=None)(self._newly_shown)
 
     def before(self, key: RecordKey, history: Sequence[RecordKey]) -> RecordKey | None:
         """The last in a history that is an earlier state of this record type, and not another event."""
@@ -61,6 +64,17 @@ class Transitions:
     def unshapeable(self, key: RecordKey, rule: Reshape | None) -> str:
         """Why records of a type cannot have the columns that a rule wants; empty where they can."""
         return "" if rule is None else why_unshapeable(rule, self._own_columns(key))
+
+    def shown(self, key: RecordKey, rule: Reshape | None) -> SchemaChange | None:
+        """The field by which records of a type would show what a rule hides, as their producers call it otherwise; None where there is none."""
+        return None if rule is None or not rule.hides or self.inferred(key) else self._shown(key, rule)
+
+    def _newly_shown(self, key: RecordKey, rule: Reshape) -> SchemaChange | None:
+        now, columns = self._description(key), self._own_columns(key)
+        known = (one for one in self._records if one != key and not self.inferred(one))
+        earlier = [one for one in known if _are_states_of_one(self._description(one), now)]
+        told = (called_before(now), *(self.changes(one, key) for one in earlier))
+        return shown(rule, chain.from_iterable(told), columns)
 
     def _decoded(self, key: RecordKey) -> pa.Schema:
         return self._codec.reader(self._records[key].schema, key[1]).schema
@@ -105,3 +119,8 @@ def same_record(before: RecordDescription, after: RecordDescription) -> bool:
 def same_name(before: RecordDescription, after: RecordDescription) -> bool:
     """Whether two descriptions are of one record type at two times by what they are called, whatever became of its fields."""
     return before.format == after.format and (before.name == after.name or before.name in after.aliases)
+
+
+def _are_states_of_one(one: RecordDescription, other: RecordDescription) -> bool:
+    """Whether two descriptions are of one record type by what they are called, whichever of them came first."""
+    return same_name(one, other) or same_name(other, one)

@@ -140,6 +140,13 @@ def unshapeable(why: str, rules: Rules) -> TableVerdict:
     return TableVerdict(kind="changed", action="quarantine", setting=setting, detail=f"all records: {why}")
 
 
+def shows(change: SchemaChange, layout: Layout | None, rules: Rules) -> bool:
+    """Whether values of a field come into a table with these columns; None for one that is yet to be, which has all."""
+    if layout is None or (rules.policies.new_field != "ignore" and rules.growth_stops is None):
+        return True
+    return column_path(layout.columns, parts(change.column)) is not None
+
+
 def of_routes(
     found: Sequence[SchemaChange], told: Sequence[SchemaChange], columns: pa.Schema, rules: Rules
 ) -> list[SchemaChange]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from distributary.codecs.base import Codec
@@ -11,17 +12,29 @@ from distributary.codecs.changes.classify import ChangeClass, SchemaChange
 from distributary.ingest.checkpoint.histories import Histories, Met, newly_met
 from distributary.ingest.evolution.rules import Rules
 from distributary.ingest.evolution.transitions import Transitions
-from distributary.ingest.evolution.verdicts import is_for_the_table, veto_on
-from distributary.ingest.pins import Coordinates, PinnedRecord, PinnedTable, RecordKey, by_age
+from distributary.ingest.evolution.verdicts import is_for_the_table, shows, veto_on
+from distributary.ingest.pins import (
+    COLUMNS,
+    SCHEMA_CHANGE,
+    Coordinates,
+    PinnedRecord,
+    PinnedTable,
+    RecordKey,
+    by_age,
+)
+from distributary.ingest.reshaping.shown import why_shown
+
+_NONE_NEW: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Veto:
     """A table does not take a record type.
 
-    stops  whether the run ends for it; otherwise its records wait in quarantine
-    why    the change and the setting, in words
-    first  the first record of it that was on its way to the table
+    stops   whether the run ends for it; otherwise its records wait in quarantine
+    why     the change and the setting, in words
+    first   the first record of it that was on its way to the table
+    reason  the one that quarantine has for its records
     """
 
     folder: str
@@ -29,6 +42,7 @@ class Veto:
     stops: bool
     why: str
     first: Coordinates
+    reason: str = SCHEMA_CHANGE
 
 
 class Vetoes:
@@ -42,22 +56,40 @@ class Vetoes:
     ) -> None:
         self._transitions, self._rules, self._known = Transitions(codec, records), rules, known
 
-    def of(self, met: Met, histories: Histories) -> list[Veto]:
-        """Table after table; of several record types that are new to one, each is held against those that it takes."""
+    def of(self, met: Met, histories: Histories, new: Mapping[str, str] = _NONE_NEW) -> list[Veto]:
+        """Table after table; of several record types that are new to one, each is held against those that it takes.
+
+        new  the entities of tables that are not there yet, by their folders: they take whatever changes, and show nothing that is hidden
+        """
         found: list[Veto] = []
-        for folder, new in newly_met(met, histories).items():
-            if folder not in self._known:
+        for folder, unmet in newly_met(met, histories).items():
+            table = self._known.get(folder)
+            if table is not None:
+                rules = self._rules.of(table.entity)
+            elif folder in new:
+                rules = self._rules.of(new[folder]).of_new_table()
+            else:
                 continue
-            rules, taken = self._rules.of(self._known[folder].entity), list(histories.get(folder, ()))
-            if not rules.vetoes:
-                continue
-            for key, first in new:
-                veto = self._veto(key, taken, rules)
-                if veto is None:
-                    taken.append(key)
-                else:
-                    found.append(Veto(folder, key, veto[0] == "fail", veto[1], first))
+            if rules.vetoes or rules.hides:
+                found += self._of_table(folder, unmet, list(histories.get(folder, ())), rules)
         return found
+
+    def _of_table(
+        self,
+        folder: str,
+        unmet: Sequence[tuple[RecordKey, Coordinates]],
+        taken: list[RecordKey],
+        rules: Rules,
+    ) -> Iterator[Veto]:
+        layout = self._known[folder].layout if folder in self._known else None
+        for key, first in unmet:
+            change = self._transitions.shown(key, rules.reshape)
+            if change is not None and shows(change, layout, rules):
+                yield Veto(folder, key, stops=False, why=why_shown(change), first=first, reason=COLUMNS)
+            elif (veto := self._veto(key, taken, rules)) is not None:
+                yield Veto(folder, key, veto[0] == "fail", veto[1], first)
+            else:
+                taken.append(key)
 
     def _veto(
         self, key: RecordKey, taken: Sequence[RecordKey], rules: Rules

@@ -145,6 +145,20 @@ class _Sources:
 
     def say_the_same(self, left: Numbers, right: Numbers, tracked: pa.Schema, columns_now: pa.Schema) -> Mask:
         """Which of these records have the same in all columns of which a change makes history, of those that the table has."""
+        try:
+            return self._say_the_same(left, right, tracked, columns_now)
+        except pa.ArrowInvalid:
+            if len(left) < 2:
+                raise
+        # They have more text than one array can hold.
+        halves = (slice(len(left) // 2), slice(len(left) // 2, None))
+        return np.concatenate(
+            [self.say_the_same(left[half], right[half], tracked, columns_now) for half in halves]
+        )
+
+    def _say_the_same(
+        self, left: Numbers, right: Numbers, tracked: pa.Schema, columns_now: pa.Schema
+    ) -> Mask:
         asked, both = np.unique(np.concatenate([left, right]), return_inverse=True)
         one, other = pa.array(both[: len(left)]), pa.array(both[len(left) :])
         found = np.ones(len(left), dtype=bool)

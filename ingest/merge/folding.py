@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,17 +65,46 @@ class Folding:
 
     def rows(self, schema: pa.Schema) -> pa.Table:
         """A row for each chain."""
-        return pa.table(list(self.columns(schema)), schema=schema)
+        with self._opening():
+            columns = [pa.chunked_array(self._pieces(field), field.type) for field in schema]
+        return pa.table(columns, schema=schema)
 
     def columns(self, schema: pa.Schema) -> Iterator[pa.Array]:
-        """The same column by column."""
+        """The same column by column. Raises pa.ArrowInvalid for more than one array can hold, which is 2 GiB of text."""
+        with self._opening():
+            for field in schema:
+                yield self._folded(field.name, field.type, self._chains.starts)
+
+    @contextmanager
+    def _opening(self) -> Iterator[None]:
+        """Inside, files may be opened, and stay so for the columns to come."""
         sizes = [self._sources[number].size for number in np.unique(self._chains.of).tolist()]
         with open_together(self._place, sizes) as self._most_open:
             try:
-                for field in schema:
-                    yield self._folded(field.name, field.type, self._chains.starts)
+                yield
             finally:
                 self._opened.clear()
+
+    def _pieces(self, field: pa.Field) -> list[pa.Array]:
+        """A column's values, in as many arrays as it takes to hold them."""
+        try:
+            return [self._folded(field.name, field.type, self._chains.starts)]
+        except pa.ArrowInvalid:
+            if len(self._chains.starts) < 2:
+                raise
+        # Not above: what failed would be held by its traceback meanwhile.
+        half = len(self._chains.starts) // 2
+        parts = (self._some(slice(half)), self._some(slice(half, None)))
+        return [piece for part in parts for piece in part._pieces(field)]
+
+    def _some(self, which: slice) -> Folding:
+        """Some of the chains, of files that are opened once for all."""
+        starts, ends = self._chains.starts[which], self._ends[which]
+        rows = slice(starts[0], ends[-1])
+        chains = Chains(starts - starts[0], self._chains.of[rows], self._chains.places[rows])
+        part = Folding(self._place, chains, self._sources)
+        part._most_open, part._opened = self._most_open, self._opened
+        return part
 
     def _folded(self, path: str, dtype: pa.DataType, since: Numbers) -> pa.Array:
         """The column's values; of each chain the rows from `since` on count."""

@@ -30,6 +30,12 @@ def let_land(rule: Reshape, record: pa.Schema, texts: pa.StringArray | None) -> 
     return pa.array(kept, pa.string()) if any(kept) else None
 
 
+def landing(rule: Reshape, record: pa.Schema, path: Path) -> Spot | None:
+    """What a rule says of a place in records with these columns; None where what stands there is not to land, or something in it."""
+    landed = _landing(Spot.top(rule), pa.struct(list(record)), path)
+    return None if landed is None else landed[1]
+
+
 def _left(rule: Reshape, record: pa.Schema, text: str) -> str | None:
     try:
         members = list(_members(text))
@@ -37,9 +43,9 @@ def _left(rule: Reshape, record: pa.Schema, text: str) -> str | None:
         return None  # what cannot be looked into might be anything
     found = []
     for path, value in members:
-        renamed = _landing(Spot.top(rule), pa.struct(list(record)), parts(path))
-        if renamed is not None:
-            found.append(f"{quoted('.'.join(map(part, renamed)))}:{value}")
+        landed = _landing(Spot.top(rule), pa.struct(list(record)), parts(path))
+        if landed is not None:
+            found.append(f"{quoted('.'.join(map(part, landed[0])))}:{value}")
     return f"{{{','.join(found)}}}" if found else None
 
 
@@ -63,8 +69,8 @@ def _behind(text: str, at: int) -> int:
     return at
 
 
-def _landing(spot: Spot, of: pa.DataType | None, path: Path) -> Path | None:
-    """What a path is called from here on; None where what stands there is not to land."""
+def _landing(spot: Spot, of: pa.DataType | None, path: Path) -> tuple[Path, Spot] | None:
+    """What a path is called from here on, and what is said of what stands there; None where what stands there is not to land."""
     found: list[str] = []
     for name in path:
         if of is not None and (is_list(of) or kinds.is_map(of)):
@@ -78,7 +84,7 @@ def _landing(spot: Spot, of: pa.DataType | None, path: Path) -> Path | None:
         if spot.is_left or any(op.what in HIDING for op in spot.here):
             return None
     # Whatever stands there has no columns that would tell what is in it.
-    return None if spot.hides or not spot.taken else tuple(found)
+    return None if spot.hides or not spot.taken else (tuple(found), spot)
 
 
 def _field(spot: Spot, of: pa.DataType | None, name: str, *, within: bool) -> Spot:

@@ -86,6 +86,11 @@ class Reshape:
         return tuple(one.value for one in self.added if one.source == "header")
 
     @property
+    def hides(self) -> bool:
+        """Whether something of records is to be seen by nobody."""
+        return any(op.what in HIDING for _, op in self.ops)
+
+    @property
     def timestamp_type(self) -> bool:
         """Whether it is a column what a record's time in Kafka says."""
         return any(one.source == "timestamp_type" for one in self.added)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
 
 from deltalake.exceptions import DeltaError
 
@@ -26,11 +25,10 @@ from distributary.ingest.columns.safe_names import (
     RESERVED_TABLES,
     RESOLVED_TABLE,
 )
-from distributary.ingest.commit_log.owners import Records, Whose
+from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
-from distributary.ingest.settings.groups import Keep
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
@@ -41,18 +39,18 @@ from distributary.ingest.tables.log_checkpoint import shorten_tail
 from distributary.ingest.tables.state import state_of
 from distributary.ingest.upkeep.clustered import cluster
 from distributary.ingest.upkeep.compaction import Compaction, Size, fault, said
-from distributary.ingest.upkeep.ledger_days import Bounds
 from distributary.ingest.upkeep.leftovers import DAYS, RETENTION, Bound, Leftovers, delete, leftovers
 from distributary.ingest.upkeep.made_of_others import derived_tables
 from distributary.ingest.upkeep.record import Pipeline, RecordUpkeep, keep_record
-from distributary.ingest.upkeep.replayed import tell_together
 from distributary.ingest.upkeep.undecided import Undecided, undecided
 from distributary.ingest.upkeep.versions_kept import TakenAway
-from distributary.ingest.upkeep.whose.by_ledger import with_unowned
 from distributary.ingest.upkeep.worn import bring_together
 
 # Where a file is put and taken away again, to ask what the time is.
 _CLOCK = ".distributary/upkeep"
+
+# In milliseconds: whoever put such a file before died before it was taken away.
+_ASKED_LONG_AGO = 3_600_000
 
 # In the checkpoint: what was read of the logs of tables, a file each.
 _KNOWN = "upkeep"
@@ -162,6 +160,9 @@ def time_there(place: Files) -> int:
     place.put(path, b"")
     try:
         info = place.info(path)
+        if info is not None:
+            before = info.modified - _ASKED_LONG_AGO
+            place.delete([one.path for one in place.list(_CLOCK) if one.modified < before])
     finally:
         place.delete([path])
         place.remove_folder(_CLOCK)
@@ -206,22 +207,11 @@ def maintain(
             parked = {table: waits.parked[table] for table in mine if table in waits.parked}
             its = Pipeline(whose, replace(waits, parked=parked))
             record = keep_record(root, its, settings.sink.keep, now, dry_run=wish.dry_run)
-            record = record if wish.dry_run else _told_together(root, whose, settings.sink.keep, now, record)
         under_way = _UnderWay(own.files, keeps=not wish.dry_run and _is_begun(own.files))
         done = _each(_Round(root, own.files, wish, waits, now, under_way), under_way.last(tables), make_bar)
         under_way.over()
     done.sort(key=lambda one: tables.index(one.table))
     return Upkeep(settings.name, wish.dry_run, wish.older_than_days, tuple(done), record)
-
-
-def _told_together(root: Files, whose: Whose, keep: Keep, now: int, record: RecordUpkeep) -> RecordUpkeep:
-    """What replays tell, brought together: behind what is let go, of which nobody asks any more when it was."""
-    gone = Bounds.of(datetime.fromtimestamp(now / 1000, timezone.utc), None, keep.quarantine_days).purged
-    try:
-        tell_together(root, with_unowned(root, whose), None if record.failed or record.left else gone)
-    except BaseException as error:  # noqa: BLE001 whatever it is, the tables have their upkeep
-        return replace(record, failed=record.failed or fault(error))
-    return record
 
 
 def _summed_up(place: Files, properties: Mapping[str, str]) -> list[str]:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +34,7 @@ from distributary.ingest.upkeep import ledger_days
 from distributary.ingest.upkeep.compaction import ATTEMPTS, NO_HOOKS, fault, sync
 from distributary.ingest.upkeep.ledger_days import Bounds, Row, Span
 from distributary.ingest.upkeep.light_rows import LightRows
-from distributary.ingest.upkeep.replayed import begun_before, replays_before, with_replays
+from distributary.ingest.upkeep.replayed import and_replays, begun_before, replays_before, tell_together
 from distributary.ingest.upkeep.resolved import PLACE, keep_moved
 from distributary.ingest.upkeep.undecided import Undecided
 from distributary.ingest.upkeep.whose.by_ledger import with_unowned
@@ -81,19 +82,25 @@ class Pipeline:
 
 
 def keep_record(root: Files, mine: Pipeline, keep: Keep, now: int, *, dry_run: bool = False) -> RecordUpkeep:
-    """Let go what is older than a pipeline's settings say; `now` is in milliseconds since the epoch.
+    """Let go what is older than a pipeline's settings say, and bring together what replays tell; `now` is in milliseconds since the epoch.
 
     Of each generation the newest batches stay as they are, and all that is not settled. Nothing raises: what fails is told.
     """
-    if not any(days is not None for _, days in keep) or not has_log(root.below(BATCHES_TABLE)):
-        return RecordUpkeep()
-    if mine.waits.parked:
-        tables = ", ".join(sorted(mine.waits.parked))
-        return RecordUpkeep(left=(f"the record stays as it is while batches wait for {tables}",))
     round_ = _Round(root, mine, keep, datetime.fromtimestamp(now / 1000, timezone.utc), dry_run)
+    done = _let_go(round_)
+    return done if dry_run else round_.told_together(done)
+
+
+def _let_go(round_: _Round) -> RecordUpkeep:
+    root, parked = round_.root, round_.mine.waits.parked
+    if not any(days is not None for _, days in round_.keep) or not has_log(root.below(BATCHES_TABLE)):
+        return RecordUpkeep()
+    if parked:
+        tables = ", ".join(sorted(parked))
+        return RecordUpkeep(left=(f"the record stays as it is while batches wait for {tables}",))
     done = RecordUpkeep()
     try:
-        for generation, rows in sorted(_generations(root, with_unowned(root, mine.whose)).items()):
+        for generation, rows in sorted(_generations(root, round_.whose).items()):
             done = round_.kept(done, generation, rows)
         done = round_.refused_again(done)
     except BaseException as error:  # noqa: BLE001 whatever it is, the tables have their upkeep
@@ -123,7 +130,7 @@ def _table(handle: DeltaTable, where: dataset.Expression, columns: list[str] | N
     return handle.to_pyarrow_dataset(filesystem=table_folder(handle)).to_table(columns=columns, filter=where)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Round:
     """One round over a pipeline's record, at a time."""
 
@@ -132,6 +139,11 @@ class _Round:
     keep: Keep
     now: datetime
     dry_run: bool
+
+    @cached_property
+    def whose(self) -> Whose:
+        """Whose record it is, with the checkpoints that never had a table: all of the ledger is read for that, once. Raises PipelineError."""
+        return with_unowned(self.root, self.mine.whose)
 
     def kept(self, done: RecordUpkeep, generation: str, rows: LightRows) -> RecordUpkeep:
         """What was done, with what was to one generation's rows."""
@@ -208,7 +220,7 @@ class _Round:
         field, handle = dataset.field("generation"), opened(place)
         if "pipeline" not in handle.schema().to_arrow().names:
             return done
-        mine = field.isin(list(replays)) & _is_of(with_replays(self.root, self.mine.whose))
+        mine = field.isin(list(replays)) & _is_of(and_replays(self.root, self.whose))
         places = [place, *(one for one in [self.root.below(RESOLVED_TABLE)] if has_log(one))]
         there = {
             one
@@ -224,6 +236,15 @@ class _Round:
             done, quarantined=done.quarantined + quarantined, resolved=done.resolved + sum(resolved)
         )
 
+    def told_together(self, done: RecordUpkeep) -> RecordUpkeep:
+        """With what replays tell brought together: behind what is let go, of which nobody asks any more when it was."""
+        gone = Bounds.of(self.now, None, self.keep.quarantine_days).purged
+        try:
+            tell_together(self.root, self.whose, None if done.failed or done.left else gone)
+        except BaseException as error:  # noqa: BLE001 whatever it is, the tables have their upkeep
+            return replace(done, failed=done.failed or fault(error))
+        return done
+
     def _deleted(self, place: Files, mine: dataset.Expression, condition: str) -> int:
         """How many rows of a table meet a condition, which are deleted unless it is a dry run."""
         for attempt in range(ATTEMPTS):
@@ -234,11 +255,7 @@ class _Round:
             version = handle.version()
             if place.url == self.root.below(RESOLVED_TABLE).url:
                 # Whoever holds the tables against the ledger finds these records in them, and in no batch's part of it.
-                keep_moved(
-                    self.root,
-                    with_unowned(self.root, self.mine.whose),
-                    _table(handle, mine, [*PLACE, "outcome"]),
-                )
+                keep_moved(self.root, self.whose, _table(handle, mine, [*PLACE, "outcome"]))
             try:
                 handle.delete(condition, post_commithook_properties=NO_HOOKS)
             except CommitFailedError:

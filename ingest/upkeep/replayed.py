@@ -163,7 +163,11 @@ def with_replays(root: Files, whose: Whose) -> Whose:
 
     Raises OSError, and PipelineError where the ledger, or what is told of replays, cannot be read.
     """
-    whose = with_unowned(root, whose)
+    return and_replays(root, with_unowned(root, whose))
+
+
+def and_replays(root: Files, whose: Whose) -> Whose:
+    """The same of one of which all its checkpoints are known by now. Raises OSError, and PipelineError where what is told of replays cannot be read."""
     if whose.names == {whose.name} and not whose.others:
         return whose
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
-from tests.ingest.avro_records import sent_as
+from tests.ingest.avro_records import GAME, event, one, sent_as
 from tests.ingest.e2e.handmade import (
     Schema,
     assert_each_record_in_one_place,
@@ -332,6 +332,38 @@ def test_what_is_hidden_is_found_nowhere_under_the_root(kit: PipelineKit, kind: 
     found = everything_under(kit.root)
     assert not [raw for raw in HIDDEN if raw in found]
     assert digest(HIDDEN[0]) in found
+
+
+@pytest.mark.folder
+def test_what_is_hidden_is_seen_by_no_other_name_that_its_producer_gives_it(kit: PipelineKit) -> None:
+    kit.configured(decode={"format": "avro"}, route={"field": "game"}, limits={"batch_rows": 2})
+    rule = {"match": "*", "columns": {"leave": ["email"]}}
+    ruled(kit, rule)
+    first, second = (
+        Registered(kit.register(said.text, "AVRO"), "AVRO", said.text)
+        for said in (
+            event(0, GAME, one("string", "email")),
+            event(0, GAME, one("string", "mail", aliases=["email"])),
+        )
+    )
+    kit.send([sent_as(first, game="golf", email=HIDDEN[0])])
+    kit.run()
+    (step,) = plan(kit.settings).steps
+    assert [(told.action, told.setting) for told in step.verdicts] == [("quarantine", "tables[0].columns")]
+    # From the second batch on a run knows what tables do not take, those among them that are not there.
+    kit.send([sent_as(second, game=game, mail=HIDDEN[0]) for game in ("golf", "chess")] * 2)
+    kit.run()
+    assert sorted((row["reason"], row["entity"]) for row in quarantined(kit)) == [
+        *[("columns", "chess")] * 2,
+        *[("columns", "golf")] * 2,
+    ]
+    assert HIDDEN[0] not in everything_under(kit.root)
+    ruled(kit, {**rule, "columns": {"leave": ["email"], "rename": {"mail": "known"}}})
+    kit.send([sent_as(second, game=game, mail="x") for game in ("golf", "chess")])
+    kit.run()
+    assert [row["known"] for row in golf(kit)] == [None, "x"]
+    assert kit.rows(kit.folder_of("chess")).column("known").to_pylist() == ["x"]
+    assert_each_record_in_one_place(kit)
 
 
 def everything_under(root: Path) -> str:

@@ -6,10 +6,15 @@ import signal
 from typing import Any
 
 import pytest
-from tests.ingest.e2e.handmade import Schema, assert_each_record_in_one_place, quarantined
+from tests.ingest.e2e.handmade import (
+    Schema,
+    assert_each_record_in_one_place,
+    quarantined,
+    registered_beside,
+)
 from tests.ingest.e2e.keyed import GAMES, Keyed, rows_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
-from tests.ingest.e2e.test_partitions import EVENT, partitioned
+from tests.ingest.e2e.test_partitions import EVENT, WITH_MOOD, adds, partitioned
 from tests.ingest.e2e.test_upserts_deleting import RULE, assert_current
 from tests.ingest.upkeep.kept_up import DAY
 
@@ -96,6 +101,29 @@ def test_a_delete_needs_no_value_that_its_row_would_be_found_by(kit: PipelineKit
     assert [(row["level"], row["country"]) for row in rows] == [(1, "fr")]
     assert kit.delta(kit.folder_of("chess")).metadata().partition_columns == ["country"]
     assert not quarantined(kit)
+
+
+@pytest.mark.folder
+def test_a_new_table_of_deletes_and_rows_is_in_partitions_by_all_of_its_columns(kit: PipelineKit) -> None:
+    """Its deletes have some of them, and are at odds, so that it has columns before the rows are read, which have all."""
+    narrow = partitioned(kit, "country", "mood", mode="upsert", keys=["level"], deletes="paid")
+    kit.configured(decode={"evolution": "inline"})
+    wide = registered_beside(kit, EVENT.replace("double score", "string score"))
+    # Schemas that are known are read in the pass before the one that is not.
+    kit.send([one.value(game="golf", paid=True, level=1) for one in (narrow, wide)])
+    kit.run()
+    # Whichever of the two columns the table gets.
+    rows = registered_beside(kit, WITH_MOOD.replace("  double score = 5;\n", ""))
+    kit.send([narrow.value(game="chess", paid=True, country="de", level=8)], partition=0)
+    kit.send([wide.value(game="chess", paid=True, country="de", level=9)], partition=1)
+    kit.send([rows.value(game="chess", country="de", mood=of, level=n) for n, of in enumerate("ab")])
+    kit.run()
+    chess = kit.folder_of("chess")
+    assert kit.delta(chess).metadata().partition_columns == ["country", "mood"]
+    assert [set(one["partitionValues"]) for one in adds(kit, chess)] == [{"country", "mood"}] * 2
+    assert sorted((row["level"], row["mood"]) for row in rows_of(kit, chess)) == [(0, "a"), (1, "b")]
+    assert not kit.unnamed_files()
+    assert_each_record_in_one_place(kit)
 
 
 def test_a_key_that_a_partition_takes_for_none_goes_to_quarantine(kit: PipelineKit) -> None:

@@ -150,6 +150,20 @@ def test_a_schema_of_which_the_columns_cannot_be_made_is_told_for_each_table(tmp
         assert plan(chosen(tmp_path, columns), OLD, NEW, layout=layout, met=met) == expected
 
 
+@pytest.mark.parametrize("met", [1, 2])
+def test_a_schema_that_calls_a_hidden_field_otherwise_is_told(tmp_path: Path, met: int) -> None:
+    """Its records wait, and those of tables that have met it go on."""
+    layout = pa.schema([("game", pa.string()), ("level", pa.int32())])
+    later = event(2, GAME, one("int", "level"), one("string", "mail", aliases=["email"]))
+    told = [("changed", "", "quarantine", "tables[0].columns")] if met == 1 else []
+    assert plan(chosen(tmp_path, {"leave": ["email"]}), OLD, later, layout=layout, met=met) == told
+    # It has no place where tables get no columns; or whoever wrote the rule knows of it.
+    nowhere = chosen(tmp_path, {"leave": ["email"]}, policies={"new_field": "ignore"})
+    known = chosen(tmp_path, {"leave": ["email"], "cast": {"mail": "string"}})
+    for by in (nowhere, known):
+        assert not [one_ for one_ in plan(by, OLD, later, layout=layout, met=met) if one_[0] == "changed"]
+
+
 def test_a_table_that_meets_such_a_schema_tells_of_that_and_of_no_column_that_is_gone(tmp_path: Path) -> None:
     by = rules_for(chosen(tmp_path, {"rename": {"level": "phone"}}))
     layout = pa.schema([("game", pa.string()), ("phone", pa.int32()), ("email", pa.string())])

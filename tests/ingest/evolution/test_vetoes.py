@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tests.ingest.pipelines import rules_for, settings
 
 from distributary.codecs.base import load_codec
 from distributary.codecs.changes.classify import ChangeClass, classify
+from distributary.ingest.checkpoint.histories import Met
 from distributary.ingest.columns.layout import NO_COLUMNS, Layout
 from distributary.ingest.evolution.rules import CHANGE_POLICIES
 from distributary.ingest.evolution.verdicts import verdicts
@@ -38,7 +40,8 @@ def vetoes(
     rules = rules_for(settings(root, route={"field": "game"}, decode={"format": "avro"}, **groups))
     known = {"chess": PinnedTable("chess", NO_COLUMNS)}
     keys: dict[RecordKey, dict[str, Any]] = {(ref, ()): {"chess": AT, "new": AT} for ref in met}
-    return Vetoes(AVRO, records, rules, known).of(keys, {"chess": tuple((ref, ()) for ref in history)})
+    histories = {"chess": tuple((ref, ()) for ref in history)}
+    return Vetoes(AVRO, records, rules, known).of(keys, histories, {"new": "new"})
 
 
 DROPPED: dict[str, Any] = {"policies": {"dropped_field": "quarantine"}}
@@ -138,3 +141,99 @@ def test_every_class_has_its_policy_in_run_and_plan_alike(
 @pytest.mark.parametrize("name", dict.fromkeys(CHANGE_POLICIES.values()))
 def test_each_of_these_policies_keeps_everything_by_default(name: str) -> None:
     assert getattr(Policies(), name) == "keep"
+
+
+MAIL = one("string", "mail", aliases=["email"])
+EMAIL = one("string", "email")
+
+
+def shown(
+    root: Path, before: Any, after: Any, columns: dict[str, Any], history: tuple[int, ...] = (1,)
+) -> Any:
+    schemas = {1: event(1, GAME, *before), 2: event(2, GAME, *after)}
+    found = vetoes(root, history, 2, schemas=schemas, tables=[{"match": "*", "columns": columns}])
+    return [(one.folder, one.stops, one.reason, one.why.partition(",")[0]) for one in found]
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"leave": ["email"]},
+        {"leave": ["EMAIL"]},
+        {"mask": {"email": "m"}},
+        {"hash": {"fields": ["email"], "secret": "0123456789abcdef"}},
+    ],
+)
+def test_what_a_rule_hides_is_shown_by_no_other_name(tmp_path: Path, columns: dict[str, Any]) -> None:
+    """An alias tells that it is the same field: it landed in the clear, in a column of its own."""
+    why = "field mail was called email"
+    expected = [("chess", False, "columns", why), ("new", False, "columns", why)]
+    assert shown(tmp_path, [EMAIL], [MAIL], columns) == expected
+    # So where nobody knows the schema of before, or the table did not meet it.
+    assert shown(tmp_path, [], [MAIL], columns) == expected
+    assert shown(tmp_path, [EMAIL], [MAIL], columns, ()) == expected
+    # A schema that names the other in turn tells as much.
+    assert (
+        shown(tmp_path, [one("string", "email", aliases=["mail"])], [one("string", "mail")], columns)
+        == expected
+    )
+
+
+def test_a_new_name_that_the_rule_knows_is_no_matter(tmp_path: Path) -> None:
+    assert shown(tmp_path, [EMAIL], [MAIL], {"leave": ["email", "mail"]}) == []
+    assert shown(tmp_path, [EMAIL], [MAIL], {"leave": ["email"], "rename": {"mail": "post"}}) == []
+    assert shown(tmp_path, [EMAIL], [MAIL], {"take": ["game"]}) == []
+    assert shown(tmp_path, [EMAIL], [MAIL], {"rename": {"email": "post"}}) == []
+    # Both are there: they are two.
+    assert shown(tmp_path, [EMAIL], [EMAIL, MAIL], {"leave": ["email"]}) == []
+
+
+def test_what_is_hidden_within_is_shown_by_no_other_name_of_what_is_around_it(tmp_path: Path) -> None:
+    who = {"type": "record", "name": "Who", "fields": [EMAIL, LEVEL]}
+    for leave in ("who.email", "who"):
+        found = shown(tmp_path, [one(who, "who")], [one(who, "whom", aliases=["who"])], {"leave": [leave]})
+        assert [why for *_, why in found] == ["field whom was called who"] * 2
+    many = {"type": "array", "items": who}
+    later = {"type": "array", "items": {**who, "fields": [MAIL, LEVEL]}}
+    found = shown(tmp_path, [one(many, "all")], [one(later, "all")], {"leave": ["all.email"]})
+    assert [why for *_, why in found] == ["field all.element.mail was called email"] * 2
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda record: ["null", record],
+        lambda record: [record, {"type": "record", "name": "Firm", "fields": [LEVEL]}],
+        lambda record: {"type": "array", "items": record},
+    ],
+)
+def test_nor_where_the_whole_is_no_record_and_has_it_within(tmp_path: Path, around: Any) -> None:
+    schemas = {
+        ref: Schema(ref, "AVRO", json.dumps(around({"type": "record", "name": "Who", "fields": [field]})))
+        for ref, field in ((1, EMAIL), (2, MAIL))
+    }
+    found = vetoes(
+        tmp_path, (1,), 2, schemas=schemas, tables=[{"match": "*", "columns": {"leave": ["email"]}}]
+    )
+    assert [one.reason for one in found] == ["columns"] * 2
+
+
+PROTOBUF = 'syntax = "proto3"; message Event { string game = 1; string %s = 2; int32 level = 3; }'
+
+
+def test_a_number_tells_it_of_protobuf(tmp_path: Path) -> None:
+    texts = {1: PROTOBUF % "email", 2: PROTOBUF % "mail"}
+    codec = load_codec("protobuf")
+    records = [
+        PinnedRecord((ref, codec.default_path), Schema(ref, "PROTOBUF", text)) for ref, text in texts.items()
+    ]
+    said = settings(
+        tmp_path,
+        route={"field": "game"},
+        decode={"format": "protobuf"},
+        tables=[{"match": "*", "columns": {"leave": ["email"]}}],
+    )
+    known = {"chess": PinnedTable("chess", NO_COLUMNS)}
+    met: Met = {(2, codec.default_path): {"chess": AT}}
+    (found,) = Vetoes(codec, records, rules_for(said), known).of(met, {})
+    assert (found.reason, found.why.partition(",")[0]) == ("columns", "field mail was called email")

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from tests.ingest.history.kept import Kept, Recomputed, rule_by, same
+from tests.ingest.merge.upserted import of_at_most
 
 from distributary.errors import PipelineError
 from distributary.ingest.erasure.forgetting import Remembered
@@ -107,6 +108,20 @@ def test_a_record_that_says_the_same_changes_no_file(tmp_path: Path) -> None:
     assert table.merge([row(1, 2, "a"), row(2, 2, "a")]) == MergeCounts(unchanged=2)
     assert files(table) == before
     assert spans(table) == [("a", 1, None)]
+
+
+def test_rows_end_that_have_more_text_than_one_array(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, keys = made(tmp_path), range(10)
+    long = {key: f"{key}" * 400 for key in keys}
+    table.merge([row(key, 1, long[key]) for key in keys])
+    of_at_most(monkeypatch, 2000)
+    assert table.merge([row(key, 2, long[key] if key < 5 else "b") for key in keys]) == MergeCounts(
+        updated=5, unchanged=5
+    )
+    monkeypatch.undo()
+    assert [spans(table, key) for key in keys] == [
+        [(long[key], 1, None)] if key < 5 else [(long[key], 1, 2), ("b", 2, None)] for key in keys
+    ]
 
 
 def test_what_said_the_same_begins_a_row_once_another_comes_between(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.ingest.merge.test_any_cut import cut, same
 from tests.ingest.merge.test_upsert import START
-from tests.ingest.merge.upserted import PRESENT, Upserted, ordered_by
+from tests.ingest.merge.upserted import PRESENT, Upserted, of_at_most, ordered_by
 
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import Deletes, MergeRule, Update, memory_folder
@@ -129,6 +129,20 @@ def test_however_many_files_there_are_few_are_open(tmp_path: Path) -> None:
     assert counts == MergeCounts(updated=100, deleted=50)
     assert {key: found[:2] for key, found in plain(table).items()} == {
         key: ("c" if key < 100 else "a", key) for key in range(150)
+    }
+
+
+def test_rows_are_made_that_have_more_text_than_one_array(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path, mark=True)
+    long = {key: f"{key}" * 400 for key in range(10)}
+    table.merge([row(key, 1, a=long[key], s={"x": key, "in": {"y": long[key], "z": 1}}) for key in range(10)])
+    of_at_most(monkeypatch, 2000)
+    assert table.merge([row(key, 2, b=key) for key in range(5)], [row(key, 2) for key in range(5, 10)])
+    monkeypatch.undo()
+    assert {key: (found[0], found[2]["in"]["y"], found[4]) for key, found in plain(table).items()} == {
+        key: (long[key], long[key], True if key > 4 else None) for key in range(10)
     }
 
 

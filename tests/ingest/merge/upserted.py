@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from deltalake import Schema as DeltaSchema
 
 from distributary.ingest.columns.layout import Layout
@@ -258,3 +259,16 @@ def as_told(rows: pa.Table) -> pa.Table:
 def ordered_by(*sequence: str, moved: Any = "stop") -> Order:
     """An order by these columns, or the position."""
     return Order(POSITION, sequence, moved)
+
+
+def of_at_most(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Have Arrow bring together no more than so many bytes, as it does no 2 GiB of text."""
+    together = pa.concat_arrays
+
+    def limited(arrays: Iterable[pa.Array]) -> pa.Array:
+        whole = together(list(arrays))
+        if whole.nbytes > size:
+            raise pa.ArrowInvalid("offset overflow while concatenating arrays")
+        return whole
+
+    monkeypatch.setattr(pa, "concat_arrays", limited)

@@ -15,6 +15,7 @@ from tests.ingest.upkeep.test_record import batches, put, quarantined
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.upkeep.in_runs import MARK, UpkeepInRuns
+from distributary.ingest.upkeep.maintain import time_there
 
 DAY = 86_400.0
 
@@ -52,3 +53,14 @@ def test_the_first_upkeep_of_a_checkpoint_lets_nothing_go(tmp_path: Path, lake: 
     (told,) = kept_up(tmp_path, done_days_ago=None)
     assert told.startswith("upkeep: ")
     assert quarantined(lake) == [0, 1, 2, 3]
+
+
+def test_what_upkeeps_left_that_died_as_they_asked_for_the_time_goes(tmp_path: Path) -> None:
+    root, asked = PosixFiles(tmp_path), ".distributary/upkeep"
+    for name, hours in (("dead", 2), ("beside", 0.5)):
+        root.put(f"{asked}/{name}", b"")
+        at = time.time() - hours * 3600
+        os.utime(tmp_path / asked / name, (at, at))
+    time_there(root)
+    # Another one that asks at the same time needs its own.
+    assert list(root.names(asked)) == ["beside"]

@@ -1,0 +1,76 @@
+"""Fields that a rule hides and a producer calls otherwise: a schema tells by an alias, or a number, which one it was, and so nobody may see it by its new name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from distributary.codecs.changes.classify import SchemaChange
+from distributary.codecs.changes.description import FieldDescription, RecordDescription, TypeDescription
+from distributary.codecs.types.fields import part, parts
+from distributary.codecs.types.walk import children, rebuilt
+from distributary.ingest.reshaping.leftovers import landing
+from distributary.ingest.reshaping.rule import Path, Reshape
+
+
+def shown(rule: Reshape, changes: Iterable[SchemaChange], record: pa.Schema) -> SchemaChange | None:
+    """The first field of records with these columns by whose name something would be seen that the rule hides; None where there is none.
+
+    changes  what led to these records from others, as they are without the rule
+    """
+    for change in changes:
+        if change.kind != "renamed":
+            continue
+        path = parts(change.column)
+        now = landing(rule, record, path)
+        # Whoever wrote a rule that names the very field knows of it.
+        if now is None or now.here:
+            continue
+        was = pa.schema(_as_before(record, path, change.before))
+        if landing(rule, was, (*path[:-1], change.before)) is None:
+            return change
+    return None
+
+
+def _as_before(fields: Iterable[pa.Field], path: Path, name: str) -> Iterator[pa.Field]:
+    """The same with the one at a path called by this name: what a rule says of a place goes by what is there."""
+    for field in fields:
+        if field.name != path[0]:
+            yield field
+        elif len(path) == 1:
+            yield field.with_name(name)
+        else:
+            inside = list(_as_before(children(field.type), path[1:], name))
+            yield field.with_type(rebuilt(field.type, inside))
+
+
+def why_shown(change: SchemaChange) -> str:
+    """Why records with such a field are not to land, in words."""
+    return (
+        f"field {change.column} was called {change.before}, by which the table's rule hides it: name it there, too, under leave, hash or mask; "
+        "or under cast or rename to have it seen"
+    )
+
+
+def called_before(said: RecordDescription) -> Iterator[SchemaChange]:
+    """What a schema itself tells of how its fields were called, whether or not anybody knows the schema that had them so."""
+    return _renamed(said.fields, "")
+
+
+def _renamed(fields: Sequence[FieldDescription], above: str) -> Iterator[SchemaChange]:
+    names = {field.name for field in fields}
+    for field in fields:
+        path = above + part(field.name)
+        for alias in field.aliases:
+            if alias not in names:
+                yield SchemaChange("renamed", path, alias, field.name)
+        yield from _within(field.type, path)
+
+
+def _within(of: TypeDescription, path: str) -> Iterator[SchemaChange]:
+    yield from _renamed(of.fields, f"{path}.")
+    if of.element is not None:
+        yield from _within(of.element, f"{path}.element")
+    if of.value is not None:
+        yield from _within(of.value, f"{path}.value")
