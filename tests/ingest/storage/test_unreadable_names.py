@@ -16,7 +16,7 @@ def put_raw(store: Store, files: Files, key: str) -> None:
     """As a program puts it that has two slashes in a URL."""
     bucket, _, prefix = files.url.removeprefix("s3://").partition("/")
     connection = HTTPConnection("127.0.0.1", store.port)
-    connection.request("PUT", f"/{bucket}/{prefix}/{key}", body=b"x")
+    connection.request("PUT", f"/{bucket}/{prefix}/{key}" if prefix else f"/{bucket}/{key}", body=b"x")
     assert connection.getresponse().status == 200
 
 
