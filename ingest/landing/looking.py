@@ -27,7 +27,6 @@ from distributary.ingest.landing.register import Register
 from distributary.ingest.landing.told import shown
 from distributary.ingest.landing.wanted import Wanted
 from distributary.ingest.settings.source.landing import FilesSource
-from distributary.ingest.storage.clients import UnreadableName
 from distributary.ingest.storage.contract import Files, Info
 
 _log = logging.getLogger(__name__)
@@ -70,9 +69,6 @@ class Looking:
     old: list[tuple[int, Info]] = field(default_factory=list, init=False)
     _met_old: int = field(default=0, init=False)
     _changed: Collection[int] = field(default=(), init=False)
-    # Paths that were listed, and not there when their content was read: in this look, and in the one before.
-    _missed: set[str] = field(default_factory=set, init=False)
-    _missed_before: set[str] = field(default_factory=set, init=False)
 
     def look(self, read: int | None, changed: Collection[int] = ()) -> None:
         """Register what is new. `read` is the number before which all files were given to batches; where nobody knows, what changed is left.
@@ -83,8 +79,8 @@ class Looking:
         them has other content and that is to fail, OSError where the folder cannot be listed, or nothing at all was ever read of it.
         """
         self.register.refresh()
-        self.old, self._met_old, self._changed, self.refused.met = [], 0, changed, []
-        self._missed, self._missed_before = set(), self._missed
+        self.old, self._met_old, self._changed = [], 0, changed
+        self.refused.begin()
         listed = self.folder.walk(passing=self.refused.pass_by)
         while part := list(islice(listed, _AT_ONCE)):
             # The next look finds them.
@@ -159,15 +155,8 @@ class Looking:
         found = dict[str, Info]()
         for one in infos:
             if found.setdefault(one.path, one) is not one:
-                self._pass_by(one.path)
+                self.refused.beyond_reach(one.path)
         return list(found.values())
-
-    def _pass_by(self, path: str) -> None:
-        """Take note of what is listed and cannot be asked for: a store's client leaves out a slash that a key ends with."""
-        self.refused.add(
-            f"{path}/",
-            UnreadableName("it is listed, and is not there when it is asked for: its key ends with a slash"),
-        )
 
     def _not_known(self, infos: Sequence[Info]) -> list[Info]:
         numbers, states = self.register.paths.get_all([digest(one.path) for one in infos])
@@ -229,7 +218,7 @@ class Looking:
         known = self.register.paths.get(digest(file.path))
         if known is None or known[0] not in self.register.replaced or self._is_there(file.path):
             return False
-        self._pass_by(file.path)
+        self.refused.beyond_reach(file.path)
         return True
 
     def _judge(self, file: Landed, here: dict[str, int], read: int | None) -> Landed | None:
@@ -268,7 +257,7 @@ class Looking:
             and _is_listed(file, earlier)
             and not self._is_there(file.path)
         ):
-            self._pass_by(file.path)
+            self.refused.beyond_reach(file.path)
             return replace(file, number=number, kind="same", instead_of=number)
         # What is only told of, as it was rewritten, is not read by being written once more.
         return replace(file, kind=earlier.kind, instead_of=number)
@@ -301,10 +290,7 @@ class Looking:
         try:
             return self.refused.tried(info.path, info.size, _digest)
         except FileNotFoundError:
-            # Once it may have gone since it was listed.
-            if info.path in self._missed_before:
-                self._pass_by(info.path)
-            self._missed.add(info.path)
+            self.refused.missed(info.path)
             return None
 
     def _tell(self, files: Sequence[Landed]) -> None:
