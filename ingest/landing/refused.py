@@ -60,7 +60,8 @@ class Refused:
 
     def pass_by(self, error: OSError) -> None:
         """Take note of a folder that may not be looked into, or that has something in it that nobody can ask for."""
-        self.add(str(error.filename or "a folder"), error)
+        path = error.path if isinstance(error, UnreadableName) else error.filename
+        self.add(str(path or "a folder"), error)
 
     def tell(self) -> None:
         """Tell of what nobody was told of yet."""
