@@ -23,7 +23,7 @@ from distributary.ingest.derivation.measures import (
     require_lasting,
 )
 from distributary.ingest.derivation.streams import Stream
-from distributary.values import Group, Name, Wrong
+from distributary.values import Group, Keys, Name, Wrong
 
 OWNER = "distributary.derived_by"
 """The property of a derived table that names its pipeline."""
@@ -80,6 +80,15 @@ class Aggregate(Group):
             require_lasting(self.where or "")
         except NotMergeable as error:
             yield ("where",), str(error)
+
+    def expressions(self) -> Iterator[tuple[Keys, str]]:
+        """What it says in Spark SQL, each behind its place, without the names of groups."""
+        for place, one in enumerate(self.by):
+            yield ("by", place), group_of(one)[1]
+        for name, text in self.columns.items():
+            yield ("columns", name), text
+        if self.where is not None:
+            yield ("where",), self.where
 
     def same_names(self) -> list[str]:
         """The columns that another one is called as, case aside."""

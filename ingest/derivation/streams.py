@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from distributary.ingest.derivation.measures import NotMergeable, group_of, require_lasting
-from distributary.values import Group, Name, PositiveSeconds, Seconds, Wrong
+from distributary.values import Group, Keys, Name, PositiveSeconds, Seconds, Wrong
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 """The columns that say of which window a row is."""
@@ -128,7 +128,7 @@ class Stream(Group):
                 yield ("columns", name), "another column is called so; choose another name"
             used.add(name.lower())
 
-    def _expressions(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    def _expressions(self) -> Iterator[tuple[Keys, str]]:
         for place, text in enumerate(self.by):
             yield ("by", place), text
         for name, text in self.columns.items():
@@ -140,6 +140,10 @@ class Stream(Group):
         if self.join is not None:
             yield ("join", "time"), self.join.time
             yield ("join", "on"), self.join.on
+
+    def without_names(self) -> Iterator[tuple[Keys, str]]:
+        """What it says in Spark SQL, each behind its place, without the names of groups."""
+        return ((keys, group_of(text)[1] if keys[0] == "by" else text) for keys, text in self._expressions())
 
     @property
     def expressions(self) -> tuple[str, ...]:

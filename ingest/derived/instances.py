@@ -9,7 +9,9 @@ from dataclasses import dataclass
 
 from distributary.ingest.columns.safe_names import ENTITY, table_name
 from distributary.ingest.derivation.given import TABLE, Derived, in_order
+from distributary.ingest.routing.queries import InSql
 from distributary.ingest.settings.patterns import Pattern
+from distributary.values import Keys
 
 # What is made of the same settings by another way is another table's content.
 _WAY = "1"
@@ -60,6 +62,24 @@ class Entities:
 def instances(rules: Sequence[Derived], entities: Entities) -> list[Instance]:
     """All of them, each behind those that it is made of."""
     return [one for rule in in_order(rules) for one in _of(rule, entities)]
+
+
+def within(query: str) -> str:
+    """A query as it is asked, within another one."""
+    # In lines of its own: what is behind a comment at its end is none.
+    return f"SELECT * FROM (\n{query.strip().rstrip(';')}\n)"  # noqa: S608 - the settings are the user's own
+
+
+def in_sql(rule: Derived) -> Iterator[tuple[Keys, InSql]]:
+    """What a rule says in Spark SQL, each behind its place, as for some entity."""
+    if rule.sql is not None:
+        query = _for(rule, "entity", "table", folds=False).query if rule.an_entity else rule.sql
+        # By itself first: so the place that is told is that in the settings.
+        yield from ((("sql",), InSql(text, is_query=True)) for text in (query or "", within(query or "")))
+    if rule.aggregate is not None:
+        yield from ((("aggregate", *keys), InSql(text)) for keys, text in rule.aggregate.expressions())
+    if rule.stream is not None:
+        yield from ((("stream", *keys), InSql(text)) for keys, text in rule.stream.without_names())
 
 
 def _of(rule: Derived, entities: Entities) -> Iterator[Instance]:

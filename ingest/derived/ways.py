@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from distributary.errors import DistributaryError, PipelineError, raised_at
 from distributary.ingest.derived.grouping import expressions
 from distributary.ingest.derived.inputs import EVERYTHING, Wanted
-from distributary.ingest.derived.instances import ENTITY_GIVEN, Instance
+from distributary.ingest.derived.instances import ENTITY_GIVEN, Instance, within
 
 # What of a query may mean columns that it does not name.
 _UNNAMED = re.compile(
@@ -51,8 +51,7 @@ class Way:
         with ExitStack() as views:
             names = {name: views.enter_context(_view(frame)) for name, frame in inputs.items()}
             tables = ", ".join(f"`{name}` AS (TABLE {view})" for name, view in names.items())
-            # In lines of its own: what is behind a comment at its end is none.
-            text = f"WITH {tables} SELECT * FROM (\n{_query(self.instance)}\n)"  # noqa: S608 - the settings are the user's own
+            text = f"WITH {tables} {within(self.instance.query or '')}"
             entity = self.instance.entity
             yield spark.sql(text) if entity is None else spark.sql(text, args={ENTITY_GIVEN: entity})
 
@@ -70,7 +69,7 @@ def way_of(one: Instance, otherwise: str = "") -> Way:
         # What is there stays as it was.
         return Way(one, one.definition(), _of_values(one.rule.stream.expressions))
     if one.rule.python is None:
-        return Way(one, one.definition(otherwise), _of_query(_query(one), one.inputs))
+        return Way(one, one.definition(otherwise), _of_query(one.query or "", one.inputs))
     function = _function(one.rule.python)
     try:
         source = inspect.getsource(function)
@@ -92,10 +91,6 @@ def _of_query(query: str, inputs: Sequence[str]) -> Wanted:
 def _renamed(table: str) -> str:
     """A table whose columns get other names, by their places: `FROM t AS other(a, b)`."""
     return rf"\b{re.escape(table)}`?\s+(as\s+)?(\w+|`[^`]*`)\s*\("
-
-
-def _query(one: Instance) -> str:
-    return (one.query or "").strip().rstrip(";")
 
 
 def _function(name: str) -> Callable[..., Any]:

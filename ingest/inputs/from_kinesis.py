@@ -239,12 +239,22 @@ class Shards(OneTopic):
     def _until(self, number: int, read: Mapping[int, int], ends: Mapping[int, int]) -> int:
         at = read[number]
         line = self._looking.lines.get(number)
-        if line is None or any(
-            read.get(parent.shard.number, 0) < parent.end for parent in self._looking.parents(number)
-        ):
+        if line is None or not self._are_parents_read(number, read):
             return at
         lost = [piece.first for piece in line.pieces if piece.kind == "lost" and piece.first >= at]
         return max(at, min([ends.get(number, at), *lost]))
+
+    def _are_parents_read(self, number: int, read: Mapping[int, int]) -> bool:
+        """Whether all of those that a shard came of are read: of one that had nothing those that it came of itself, too."""
+        asked, seen = [number], set[int]()
+        while asked:
+            for parent in self._looking.parents(asked.pop()):
+                if read.get(parent.shard.number, 0) < parent.end:
+                    return False
+                if not parent.end and parent.shard.number not in seen:
+                    seen.add(parent.shard.number)
+                    asked.append(parent.shard.number)
+        return True
 
     def _earliest(self, number: int, line: Line) -> int:
         read = self._begun.get(self.topic, {}).get(number, 0)

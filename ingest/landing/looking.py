@@ -9,7 +9,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -79,12 +79,13 @@ class Looking:
         them has other content and that is to fail, OSError where the folder cannot be listed, or nothing at all was ever read of it.
         """
         self.register.refresh()
-        self.old, self._met_old, self._changed, self.refused.met = [], 0, changed, []
+        self.old, self._met_old, self._changed = [], 0, changed
+        self.refused.begin()
         listed = self.folder.walk(passing=self.refused.pass_by)
         while part := list(islice(listed, _AT_ONCE)):
             # The next look finds them.
             put_back(self.folder, part)
-            new = self._not_known(list(filter(self._wanted.takes, part)))
+            new = self._not_known(self._single(filter(self._wanted.takes, part)))
             for some in self._portions(sorted(new, key=lambda one: (one.modified, one.path))):
                 if self.stop.is_set():
                     return
@@ -149,6 +150,14 @@ class Looking:
     def _wanted(self) -> Wanted:
         return Wanted(self.chosen, self.now)
 
+    def _single(self, infos: Iterable[Info]) -> list[Info]:
+        """Each path once: of two objects whose keys differ by a slash at the end, the one that can be asked for."""
+        found = dict[str, Info]()
+        for one in infos:
+            if found.setdefault(one.path, one) is not one:
+                self.refused.beyond_reach(one.path)
+        return list(found.values())
+
     def _not_known(self, infos: Sequence[Info]) -> list[Info]:
         numbers, states = self.register.paths.get_all([digest(one.path) for one in infos])
         oldest = 0.0
@@ -196,13 +205,21 @@ class Looking:
         number, here = self.register.next_number, dict[str, int]()
         for info in infos:
             file = Landed(number, info.path, info.size, info.modified, info.tag, known[info.path])
-            found = self._judge(file, here, read)
+            found = None if self._is_beyond_reach(file) else self._judge(file, here, read)
             if found is None:
                 continue
             number += found.is_numbered
             if found.kind == "new":
                 here[found.identity] = found.number
             yield found
+
+    def _is_beyond_reach(self, file: Landed) -> bool:
+        """Whether it is one that was registered, and listed and not there once more: then nobody waits for its number."""
+        known = self.register.paths.get(digest(file.path))
+        if known is None or known[0] not in self.register.replaced or self._is_there(file.path):
+            return False
+        self.refused.beyond_reach(file.path)
+        return True
 
     def _judge(self, file: Landed, here: dict[str, int], read: int | None) -> Landed | None:
         """What becomes of a file; None where that is to be seen later."""
@@ -234,8 +251,21 @@ class Looking:
         (earlier,) = self.register.between(number, number + 1)
         if is_same and self._is_still(earlier):
             return replace(file, number=number, kind="same")
+        if (
+            is_same
+            and number in self._changed
+            and _is_listed(file, earlier)
+            and not self._is_there(file.path)
+        ):
+            self.refused.beyond_reach(file.path)
+            return replace(file, number=number, kind="same", instead_of=number)
         # What is only told of, as it was rewritten, is not read by being written once more.
         return replace(file, kind=earlier.kind, instead_of=number)
+
+    def _is_there(self, path: str) -> bool:
+        with suppress(PermissionError):
+            return self.folder.info(path) is not None
+        return True
 
     def _is_still(self, earlier: Landed) -> bool:
         try:
@@ -257,9 +287,11 @@ class Looking:
             return {one.path: identity for one, identity in found if identity is not None}
 
     def _content(self, info: Info) -> str | None:
-        with suppress(FileNotFoundError):
+        try:
             return self.refused.tried(info.path, info.size, _digest)
-        return None
+        except FileNotFoundError:
+            self.refused.missed(info.path)
+            return None
 
     def _tell(self, files: Sequence[Landed]) -> None:
         for kind, what in (
@@ -275,6 +307,10 @@ class Looking:
             paths = [one.path for one in files if one.kind == kind]
             if paths:
                 _log.warning("%s: %s %s: %s", self.folder, len(paths), what, shown(paths))
+
+
+def _is_listed(file: Landed, earlier: Landed) -> bool:
+    return (file.path, file.size, file.tag) == (earlier.path, earlier.size, earlier.tag)
 
 
 def _first_byte(file: Any) -> bytes:

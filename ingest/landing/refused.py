@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from distributary.ingest.landing.told import shown
+from distributary.ingest.storage.clients import UnreadableName
 from distributary.ingest.storage.contract import Files
 
 _log = logging.getLogger(__name__)
@@ -26,6 +27,23 @@ class Refused:
         self._folder = folder
         self.paths, self.met = set[str](), list[OSError]()
         self._untold = list[str]()
+        # What was listed, and not there when it was read: in this look, and in the one before.
+        self._missed, self._missed_before = set[str](), set[str]()
+
+    def begin(self) -> None:
+        """A look begins."""
+        self.met, self._missed, self._missed_before = [], set(), self._missed
+
+    def missed(self, path: str) -> None:
+        """Take note of what is not there any more, as was listed; once more at the next look, it cannot be asked for."""
+        self._missed.add(path)
+        if path in self._missed_before:
+            self.beyond_reach(path)
+
+    def beyond_reach(self, path: str) -> None:
+        """Take note of what is listed and cannot be asked for: a store's client leaves out a slash that a key ends with."""
+        told = "it is listed, and is not there when it is asked for: its key ends with a slash"
+        self.add(f"{path}/", UnreadableName(told))
 
     def tried(self, path: str, size: int, use: Callable[[Any], T]) -> T | None:
         """What is made of an open file; None where it cannot be read. Raises FileNotFoundError, ConnectionError."""
@@ -42,7 +60,8 @@ class Refused:
 
     def pass_by(self, error: OSError) -> None:
         """Take note of a folder that may not be looked into, or that has something in it that nobody can ask for."""
-        self.add(str(error.filename or "a folder"), error)
+        path = error.path if isinstance(error, UnreadableName) else error.filename
+        self.add(str(path or "a folder"), error)
 
     def tell(self) -> None:
         """Tell of what nobody was told of yet."""

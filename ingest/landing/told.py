@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Literal
 
@@ -13,6 +14,8 @@ Why = Literal["file_damaged", "file_rows_damaged", "file_gone", "file_changed", 
 _BEGIN = b'{"distributary_file":'
 
 _MOST_SHOWN = 3
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 _SENTENCES: dict[str, str] = {
     "file_damaged": "the rest of its file cannot be read, from this row on; what stood before it is in its tables",
@@ -47,5 +50,6 @@ def reasons(values: pa.Array) -> list[tuple[str, str] | None]:
 
 
 def shown(paths: Sequence[str]) -> str:
-    """The first of some paths, for a sentence."""
-    return ", ".join(paths[:_MOST_SHOWN]) + (", ..." if len(paths) > _MOST_SHOWN else "")
+    """The first of some paths, for a sentence, which is one line whatever they are called."""
+    found = ", ".join(paths[:_MOST_SHOWN]) + (", ..." if len(paths) > _MOST_SHOWN else "")
+    return _CONTROL.sub(lambda one: repr(one[0])[1:-1], found)

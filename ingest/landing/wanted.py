@@ -26,7 +26,8 @@ class Wanted:
     def takes(self, info: Info) -> bool:
         """Whether a file is taken now: one that is settling is later."""
         # Of no bytes there is nothing to read, and many may be written to yet.
-        if not info.size or any(part[0] in "._" for part in info.path.split("/")):
+        # Of a key that is nothing but a slash no name is left.
+        if not info.size or any(part[:1] in "._" for part in info.path.split("/")):
             return False
         name = info.name if "/" not in (self.chosen.glob or "/") else info.path
         if self._glob is not None and not self._glob.fullmatch(name):

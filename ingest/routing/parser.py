@@ -66,9 +66,18 @@ def parsed(spark: SparkSession, text: str) -> Any:
 
 def parsed_by(parser: Any, text: str) -> Any:
     """The same by any parser of Spark's, a Java object. Raises ConfigError for what is no expression."""
+    return _parsed(parser.parseExpression, text, "expression")
+
+
+def query_parsed_by(parser: Any, text: str) -> Any:
+    """The same of a query. Raises ConfigError for what is none."""
+    return _parsed(parser.parsePlan, text, "query")
+
+
+def _parsed(parse: Callable[[str], Any], text: str, what: str) -> Any:
     _require_characters(text)
     try:
-        return parser.parseExpression(text)
+        return parse(text)
     except ParseException as error:
         said = str(error)
     except Py4JJavaError as error:  # as it comes where no session has taught Python Spark's own errors
@@ -78,7 +87,7 @@ def parsed_by(parser: Any, text: str) -> Any:
                 f"Spark's parser ends with {kind}; write it shorter and less nested"
             ) from None
         said = error.java_exception.getMessage()
-    why = f"is no Spark SQL expression: {said.strip().splitlines()[0]}"
+    why = f"is no Spark SQL {what}: {said.strip().splitlines()[0]}"
     raise ExpressionRefused(f"this {why}", f"route.expression {why}")
 
 

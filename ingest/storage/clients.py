@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any, Generic, TypeVar, cast
 
@@ -17,6 +18,7 @@ from distributary.ingest.storage.authorities import authorities_of, bring
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
+from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
 
@@ -24,11 +26,86 @@ C = TypeVar("C")
 
 
 class UnreadableName(OSError):
-    """Something in a folder is called as no client here can ask for, and hides all else from a listing of it."""
+    """Something is called as no client here can ask for, and hides from a listing what is listed together with it.
+
+    path  from the place, where that is known
+    """
+
+    def __init__(self, told: str, path: str = "") -> None:
+        """`told` is what is said of it."""
+        super().__init__(told)
+        self.path = path
 
 
-# What stands before a dot, a slash and what comes behind these, which are asked for by where they begin.
-_BELOW = "files right beside it whose names begin with a space or one of !\"#$%&'()*+,-"
+_BAD_KEY = re.compile(r'path "(.+?)"(?:: encountered illegal| contained empty)', re.DOTALL | re.IGNORECASE)
+
+
+def bad_key(said: str) -> str:
+    """The key that a client says it cannot ask for; nothing where it does not."""
+    found = _BAD_KEY.search(said)
+    return found[1] if found else ""
+
+
+# Azure writes a signature into the query of a URL.
+_QUERY = re.compile(r"\?[^\s\"')]+")
+
+
+# What S3 and Azure answer: a code, words for it, and behind them what a request had in it, such as the token of its keys.
+_ANSWER = re.compile(r"\ufeff?(?:<\?xml[^>]*>\s*)?<Error>.*?(?:</Error>|\Z)", re.DOTALL)
+_CODE, _WORDS = (re.compile(f"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("Code", "Message"))
+
+
+def sentence(error: BaseException) -> str:
+    """What the crate and the store say of an error, on one line, without the former's debugging text, what stands behind URLs and tokens."""
+    said = _ANSWER.sub(_answered, str(error)).partition("\n\n")[0].strip()
+    return without_logins(_QUERY.sub("?...", said))
+
+
+def _answered(found: re.Match[str]) -> str:
+    told = (part.search(found[0]) for part in (_CODE, _WORDS))
+    return ": ".join(" ".join(part[1].split()) for part in told if part is not None)
+
+
+# Parts that are empty, a dot or two, and characters that are none.
+_BAD = re.compile(r"(?:^|(?<=/))\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f]")
+
+
+def past_bad_names(
+    start: str, behind: Callable[[str], Iterator[Info]], passing: Callable[[OSError], None]
+) -> Generator[Info, None, Iterable[str]]:
+    """The files right in a folder whose paths have this `start`, and then the names of the folders there, but for those that bad names hide.
+
+    behind  what is there and below from a name on, in order
+    """
+    first: str | None = ""
+    below = dict[str, None]()
+    while first is not None:
+        begun, first = first, None
+        try:
+            for one in behind(begun):
+                name, slash, _ = one.path.removeprefix(start).partition("/")
+                if slash:
+                    below[name] = None
+                else:
+                    yield one
+        except UnreadableName as error:
+            first = _behind_bad_name(start, error.path, begun)
+            hidden = (
+                "all of its folder" if first is None else "up to 1000 objects whose keys come before its own"
+            )
+            passing(UnreadableName(f"{error}. It hides {hidden}", error.path))
+    return below
+
+
+def _behind_bad_name(start: str, path: str, begun: str) -> str | None:
+    """A name that comes behind one that cannot be asked for and all that are alike; None where nothing is known that is farther than what was begun at."""
+    found = _BAD.search(path, len(start)) if path.startswith(start) else None
+    if found is None:
+        return None
+    at, what = found.start(), found[0]
+    name = path[len(start) : at] + ("0" if not what or what[0] in "./" else " " if what < " " else "\x80")
+    return name if name > begun else None
+
 
 # With what each had read of files when it was made.
 _clients: dict[bytes, tuple[tuple[object, ...], Any]] = {}
@@ -154,19 +231,9 @@ class InStore(ABC, Generic[C]):
 
     def walk(self, folder: str = "", passing: Callable[[OSError], None] | None = None) -> Iterator[Info]:
         """The files in a folder and in all folders below."""
-        below = list[str]()
         try:
-            below += self.folders(folder)
+            below = self.folders(folder)
             yield from self.list(folder)
-        except UnreadableName as error:
-            if passing is None:
-                raise
-            hidden = _BELOW
-            try:
-                yield from self._behind_bad_names_of(folder)
-            except UnreadableName:
-                hidden = "all files right beside it"
-            passing(UnreadableName(f"{error}. It hides {hidden} from every listing"))
         except PermissionError as error:
             if passing is None or not folder:
                 raise
@@ -174,13 +241,6 @@ class InStore(ABC, Generic[C]):
             return
         for name in below:
             yield from self.walk(f"{folder}/{name}".lstrip("/"), passing)
-
-    def _behind_bad_names_of(self, folder: str) -> Iterator[Info]:
-        """The files right in a folder whose names begin with a digit or a letter, or what else comes behind slashes and dots. Raises UnreadableName."""
-        first = "0"
-        found = self.info(f"{folder}/{first}".lstrip("/"))
-        yield from () if found is None else (found,)
-        yield from self.list(folder, after=first)
 
     def has_files(self, folder: str = "") -> bool:
         """Whether there is a file right in a folder."""

@@ -28,13 +28,19 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from typing_extensions import Buffer
 
 from distributary.errors import ConfigError
-from distributary.ingest.storage.clients import InStore, UnreadableName, count
+from distributary.ingest.storage.clients import (
+    InStore,
+    UnreadableName,
+    bad_key,
+    count,
+    past_bad_names,
+    sentence,
+)
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.lost_answers import put_or_compare
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Kind, Place, checked_path
 from distributary.ingest.storage.stream import Parts, Upload, plain
-from distributary.values import without_logins
 
 if TYPE_CHECKING:
     from obstore import ListResult, ObjectMeta, WritableFile
@@ -64,7 +70,21 @@ class ObjectFiles(InStore["ObjectStore"]):
     @staticmethod
     def connected(place: Place, given: StorageOptions) -> ObjectStore:
         """A new client for a bucket."""
-        return _opened(place, given)
+        rendered = given.for_obstore(place)
+        try:
+            store: ObjectStore = _CLASSES[place.kind](
+                place.bucket,
+                config=rendered.config,
+                client_options=rendered.client,
+                retry_config=rendered.retry,
+                credential_provider=rendered.credentials,
+            )
+            return store
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        # The crate may panic, as over options that it did not expect, and a panic is no Exception.
+        except BaseException as error:  # noqa: BLE001
+            raise ConfigError(f"storage: {place} cannot be opened: {given.masked(sentence(error))}") from None
 
     def read(self, path: str) -> bytes:
         """The file's content."""
@@ -127,7 +147,7 @@ class ObjectFiles(InStore["ObjectStore"]):
         """The files right in a folder, in order."""
         above = self._key(folder)
         with self._told(folder):
-            listed = self._behind(above, _start(above) + after) if after else self._right_in(above)
+            listed = self._behind(above, _start(above) + after) if after else self._listed(above)["objects"]
             found = [self._info(one) for one in listed if _is_in(above, one)]
         yield from sorted(found, key=lambda info: info.path.encode())
 
@@ -158,7 +178,30 @@ class ObjectFiles(InStore["ObjectStore"]):
         except UnreadableName:
             if passing is None:
                 raise
-            yield from (one for one in super().walk(folder, passing) if self._key(one.path) > last)
+            yield from (one for one in self._by_levels(folder, passing) if self._key(one.path) > last)
+
+    def _by_levels(self, folder: str, passing: Callable[[OSError], None]) -> Iterator[Info]:
+        """The files in a folder and in all below, where a key among them is such as no listing is read that has it."""
+        above = self._key(folder)
+        try:
+            with self._told(folder):
+                listed = self._listed(above)
+        except UnreadableName:
+            below = yield from past_bad_names(
+                _start(folder), lambda first: self._below(folder, first), passing
+            )
+        else:
+            yield from (self._info(one) for one in listed["objects"] if _is_in(above, one))
+            below = [prefix.rstrip("/").rpartition("/")[2] for prefix in listed["common_prefixes"]]
+        for name in below:
+            yield from self.walk(f"{_start(folder)}{name}", passing)
+
+    def _below(self, folder: str, first: str) -> Iterator[Info]:
+        above = self._key(folder)
+        if first and (found := self.info(f"{_start(folder)}{first}")) is not None:
+            yield found
+        with self._told(folder):
+            yield from map(self._info, self._behind(above, _start(above) + first))
 
     def _next_page(self, folder: str, pages: Iterator[Sequence[ObjectMeta]]) -> Sequence[ObjectMeta]:
         count()
@@ -219,7 +262,8 @@ class ObjectFiles(InStore["ObjectStore"]):
         except FileNotFoundError:
             # Azure says so of one, and the others may be there yet.
             for key in wanted:
-                self._delete(key)
+                with suppress(FileNotFoundError), self._told(key.removeprefix(self._prefix)):
+                    obstore.delete(self._client, key)
 
     def clear(self, folder: str = "") -> Sequence[str]:
         """Delete all that is in a folder, found by one listing: what is further below is no other thing here."""
@@ -267,8 +311,10 @@ class ObjectFiles(InStore["ObjectStore"]):
             ) from None
         # A stream tells by Python's own what all else tells by obstore's.
         except (BaseError, OSError) as error:
-            kind = UnreadableName if is_of_a_name(error) else PermissionError if is_denied(error) else OSError
             told = f"{where}: {self._sentence(error)}"
+            if is_of_a_name(error):
+                raise UnreadableName(told, bad_key(str(error)).removeprefix(self._prefix)) from None
+            kind = PermissionError if is_denied(error) else OSError
             raise (ConnectionError if is_outage(error) else kind)(told) from None
 
     def _sentence(self, error: Exception) -> str:
@@ -281,13 +327,6 @@ class ObjectFiles(InStore["ObjectStore"]):
     def _key(self, path: str) -> str:
         """The file's or folder's name in its bucket, or container."""
         return f"{self._prefix}{checked_path(path)}" if path else self._place.key
-
-    def _delete(self, key: str) -> None:
-        with suppress(FileNotFoundError), self._told(key.removeprefix(self._prefix)):
-            obstore.delete(self._client, key)
-
-    def _right_in(self, above: str) -> Iterable[ObjectMeta]:
-        return self._listed(above)["objects"]
 
     def _listed(self, above: str) -> ListResult[Sequence[ObjectMeta]]:
         found = obstore.list_with_delimiter(self._client, above or None)
@@ -354,24 +393,6 @@ class _Draft:
         self.file = None
 
 
-def _opened(place: Place, given: StorageOptions) -> ObjectStore:
-    rendered = given.for_obstore(place)
-    try:
-        store: ObjectStore = _CLASSES[place.kind](
-            place.bucket,
-            config=rendered.config,
-            client_options=rendered.client,
-            retry_config=rendered.retry,
-            credential_provider=rendered.credentials,
-        )
-        return store
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    # The crate may panic, as over options that it did not expect, and a panic is no Exception.
-    except BaseException as error:  # noqa: BLE001
-        raise ConfigError(f"storage: {place} cannot be opened: {given.masked(sentence(error))}") from None
-
-
 def _requests(size: int) -> int:
     """With how many a file of so many bytes is put: a large one is begun, goes in parts and is completed."""
     parts = -(-size // _PART)
@@ -394,10 +415,6 @@ def _info(path: str, meta: ObjectMeta) -> Info:
     # Azure puts quotes around it, but not in a listing.
     tag = (meta["e_tag"] or meta["version"] or "").strip('"')
     return Info(path, meta["size"], tag, modified)
-
-
-# Azure writes a signature into the query of a URL.
-_QUERY = re.compile(r"\?[^\s\"')]+")
 
 
 # How the crate quotes what a server answered; where no answer came there is none.
@@ -430,19 +447,3 @@ def is_outage(error: BaseException) -> bool:
         return False
     later = status is None or int(status[1]) >= 500 or int(status[1]) in _LATER
     return later and isinstance(error, GenericError | OSError) and not is_of_a_name(error)
-
-
-# What S3 and Azure answer: a code, words for it, and behind them what a request had in it, such as the token of its keys.
-_ANSWER = re.compile(r"\ufeff?(?:<\?xml[^>]*>\s*)?<Error>.*?(?:</Error>|\Z)", re.DOTALL)
-_CODE, _WORDS = (re.compile(f"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("Code", "Message"))
-
-
-def sentence(error: BaseException) -> str:
-    """What the crate and the store say of an error, on one line, without the former's debugging text, what stands behind URLs and tokens."""
-    said = _ANSWER.sub(_answered, str(error)).partition("\n\n")[0].strip()
-    return without_logins(_QUERY.sub("?...", said))
-
-
-def _answered(found: re.Match[str]) -> str:
-    told = (part.search(found[0]) for part in (_CODE, _WORDS))
-    return ": ".join(" ".join(part[1].split()) for part in told if part is not None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from distributary.commands.arguments import File, Given
-from distributary.commands.settings import read_conditions, routing_expression
+from distributary.commands.settings import read_conditions, read_derived, routing_expression
 from distributary.errors import CheckFailed, ConfigError
 from distributary.lookup.schema_file import text_of
 from distributary.lookup.versions import reference, type_known
@@ -53,6 +53,7 @@ def plan(
     settings, document = load_with_places(file, given=given or ())
     expression = routing_expression(document, settings, ", nor what changes do to it")
     read_conditions(document, settings)
+    read_derived(document, settings)
     offer = None if schema is None else _offer(schema, subject, schema_type, references or [])
     found = plan_knowing(expression, settings, offer)
     for notice in found.notices:

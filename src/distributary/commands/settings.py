@@ -14,6 +14,7 @@ from distributary.values import Keys, dotted
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from distributary.ingest.routing.queries import InSql
     from distributary.ingest.routing.read_ahead import ReadExpression
     from distributary.ingest.settings.model import Settings
     from distributary.ingest.settings.yaml_file import Document
@@ -44,6 +45,7 @@ def check(
     settings, document = load_with_places(file, given=given or (), asks=False)
     routing_expression(document, settings)
     read_conditions(document, settings)
+    read_derived(document, settings)
     typer.echo(json.dumps(settings.effective(), indent=2) if as_json else f"{file}: {settings.name} can run")
 
 
@@ -59,6 +61,28 @@ def read_conditions(document: Document, settings: Settings) -> None:
         expected += [(("tables", number, *keys), text) for keys, text in rule.expected()]
     _read(document, [(place, text) for place, text in whole if text is not None], each=False)
     _read(document, [(place, text) for place, text in expected if text is not None], each=True)
+
+
+def read_derived(document: Document, settings: Settings) -> None:
+    """Have Spark's parser read what derived tables are made by. Raises ConfigError with the line for what it cannot read."""
+    from distributary.ingest.derived.instances import in_sql
+    from distributary.ingest.routing.queries import are_read_alike, require_readable
+
+    given: list[tuple[Keys, InSql]] = [
+        (("derive", number, *keys), one)
+        for number, rule in enumerate(settings.derive)
+        for keys, one in in_sql(rule)
+    ]
+    if not given or not are_read_alike(settings.spark.conf):
+        return
+    places = {dotted(place): place for place, _ in given}
+    try:
+        require_readable((dotted(place), one) for place, one in given)
+    except SetupError as error:
+        typer.echo(f"derive is not looked at, which takes Java: {error}", err=True)
+    except ConfigError as error:
+        place = places[str(error).partition(": ")[0]]
+        raise ConfigError(f"{document.where(place)}: {error}") from None
 
 
 def _read(document: Document, given: Sequence[tuple[Keys, str]], *, each: bool) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import write_deltalake
@@ -33,7 +33,7 @@ class Topic:
     def __init__(self, kit: PipelineKit, name: str) -> None:
         self.name, self._servers = f"{kit.topic}-{name}", kit.bootstrap_servers
         made = NewTopic(
-            self.name, num_partitions=2, replication_factor=1, config={"cleanup.policy": "compact"}
+            self.name, num_partitions=2, replication_factor=1, config={"cleanup.policy": "compact,delete"}
         )
         admin = AdminClient({"bootstrap.servers": self._servers})
         admin.create_topics([made])[self.name].result()
@@ -50,7 +50,7 @@ class Topic:
             }
         )
         found, open_ends = list[tuple[bytes, bytes | None]](), {0, 1}
-        consumer.assign([TopicPartition(self.name, number, 0) for number in open_ends])
+        consumer.assign([TopicPartition(self.name, number, OFFSET_BEGINNING) for number in open_ends])
         while open_ends:
             message = consumer.poll(30)
             assert message is not None
@@ -60,6 +60,13 @@ class Topic:
                 found.append((bytes(message.key() or b""), message.value()))
         consumer.close()
         return found
+
+    def forget(self) -> None:
+        """Have none of its records any more, as compaction, in time, has none of a key that went."""
+        ends = [TopicPartition(self.name, number, OFFSET_END) for number in (0, 1)]
+        admin = AdminClient({"bootstrap.servers": self._servers})
+        for done in admin.delete_records(ends).values():
+            done.result(30)
 
     def newest(self) -> dict[bytes, bytes | None]:
         return {key: value for key, value in self.records() if value is not None or key}
@@ -244,6 +251,12 @@ def test_no_row_stays_in_a_topic_that_no_mark_tells_of(
     # Rows that only went, and came back as they were.
     settle(3, n=5)
     die()
+    settle(5)
+    assert "other records than were noted" in assert_has_the_table()
+    # The same, of which nothing is left.
+    settle(3, n=5)
+    die()
+    topic.forget()
     settle(5)
     assert "other records than were noted" in assert_has_the_table()
     # With a checkpoint that was put back.

@@ -79,6 +79,21 @@ def test_no_batch_has_records_of_a_shard_before_all_of_its_parents_are_in_earlie
     assert batches == [{0: 3, 1: 0, 2: 0}, {0: 5, 1: 0, 2: 0}, {0: 5, 1: 1, 2: 2}]
 
 
+def test_what_came_of_shards_that_had_nothing_waits_for_those_before_them(world: World) -> None:
+    """As of a stream that was given more shards and fewer again, without a record in between."""
+    world.stream.put_into(0, *[b"0"] * 5)
+    world.stream.split(0)
+    world.stream.merge(1, 2)
+    world.stream.put_into(3, b"1")
+    with world.opened() as (shards, records):
+        ends = shards.end_offsets()
+        read, batches = at(_0=0), []
+        while offsets := records.next_range(read, ends, 3):
+            read = {"games": {number: end for number, (_, end) in offsets["games"].items()}}
+            batches.append((read["games"][0], read["games"][3]))
+    assert batches == [(3, 0), (5, 0), (5, 1)]
+
+
 def test_a_reading_begins_where_the_settings_say_and_ends_so(world: World) -> None:
     world.stream.put_into(0, b"0", b"1")
     world.clock.at += HOUR

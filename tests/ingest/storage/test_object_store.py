@@ -20,7 +20,8 @@ from tests.ingest.storage.stores import Store
 
 from distributary.errors import ConfigError
 from distributary.ingest.storage import authorities, clients, object_store
-from distributary.ingest.storage.object_store import ObjectFiles, sentence
+from distributary.ingest.storage.clients import sentence
+from distributary.ingest.storage.object_store import ObjectFiles
 from distributary.ingest.storage.options import ForObstore, StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.values import MASK

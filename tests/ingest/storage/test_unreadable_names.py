@@ -16,7 +16,7 @@ def put_raw(store: Store, files: Files, key: str) -> None:
     """As a program puts it that has two slashes in a URL."""
     bucket, _, prefix = files.url.removeprefix("s3://").partition("/")
     connection = HTTPConnection("127.0.0.1", store.port)
-    connection.request("PUT", f"/{bucket}/{prefix}/{key}", body=b"x")
+    connection.request("PUT", f"/{bucket}/{prefix}/{key}" if prefix else f"/{bucket}/{key}", body=b"x")
     assert connection.getresponse().status == 200
 
 
@@ -30,9 +30,63 @@ def test_an_object_that_nobody_can_ask_for_keeps_no_other_from_being_read(s3_sto
     told = list[OSError]()
     assert {one.path for one in files.below("landing").walk(passing=told.append)} == there
     assert [type(one) for one in told] == [UnreadableName]
-    assert "It hides files right beside it whose names begin with a space or one of" in str(told[0])
+    assert "It hides up to 1000 objects whose keys come before its own" in str(told[0])
     with pytest.raises(UnreadableName):
         list(files.below("landing").walk())
     look = looking(files)
     look.look(0)
     assert sorted(paths(look)) == sorted(there)
+
+
+@pytest.mark.parametrize("key", ["c.csv%0D", "c%0A/x", "day=1/c.csv%0D", "day=1/%09/x", "c%7F", "c%23%0D"])
+def test_a_control_character_in_a_key_hides_only_what_is_listed_before_it(s3_store: Store, key: str) -> None:
+    """As the last one of a line is, in the keys that a script reads from a file that was made on Windows."""
+    files = s3_store.files()
+    before, behind = {"a", "c"}, {"d", "day=1/d", "day=1/e/f", "day=2/a", "é"}
+    for path in before | behind:
+        files.put(f"landing/{path}", path.encode())
+    put_raw(s3_store, files, f"landing/{key}")
+    told = list[OSError]()
+    found = [one.path for one in files.below("landing").walk(passing=told.append)]
+    assert behind <= {*found} <= before | behind
+    assert len({*found}) == len(found)
+    assert "It hides up to 1000 objects whose keys come before its own" in str(told[0])
+    look = looking(files)
+    look.look(0)
+    assert sorted(paths(look)) == sorted(found)
+
+
+def test_pages_before_that_of_a_bad_key_are_read_and_so_are_those_behind_it(s3_store: Store) -> None:
+    files, many = s3_store.files(), s3_store.names_listed
+    names = {f"{number:06}" for number in range(many)}
+    for name in names:
+        files.put(f"landing/{name}", b"x")
+    put_raw(s3_store, files, f"landing/{many - 10:06}%0D")
+    told = list[OSError]()
+    found = [one.path for one in files.below("landing").walk(passing=told.append)]
+    assert len({*found}) == len(found) >= many - 1000
+    assert {f"{number:06}" for number in range(many - 9, many)} <= {*found}
+    assert len(told) == 1
+
+
+def test_what_begins_where_a_listing_goes_on_is_read_too(s3_store: Store) -> None:
+    files = s3_store.files()
+    for name in ("c ", "0"):
+        files.put(f"landing/{name}", b"x")
+    for key in ("c%0D", "/x"):
+        put_raw(s3_store, files, f"landing/{key}")
+    assert {one.path for one in files.below("landing").walk(passing=lambda _: None)} == {"0", "c "}
+
+
+def test_each_of_several_bad_keys_is_told(s3_store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    files = s3_store.files()
+    for name in ("day=1", "day=2"):
+        files.put(f"landing/{name}/z", name.encode())
+        put_raw(s3_store, files, f"landing/{name}/%0D")
+    looking(files).look(0)
+    assert [f"{name}/" in caplog.text for name in ("day=1", "day=2")] == [True, True]
+    (told,) = (
+        one.getMessage() for one in caplog.records if "2 files or folders cannot be read" in one.getMessage()
+    )
+    assert r"day=2/\r" in told
+    assert "\r" not in told

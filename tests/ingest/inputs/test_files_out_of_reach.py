@@ -1,0 +1,48 @@
+"""Objects that a store lists and that nobody can ask for, in a folder that files land in."""
+
+from __future__ import annotations
+
+import pytest
+from tests.ingest.inputs.test_from_files import opened_landing
+from tests.ingest.storage.stores import Store
+from tests.ingest.storage.test_unreadable_names import put_raw
+
+from distributary.ingest.inputs.from_files import REGISTERS
+from distributary.ingest.landing.numbers import first_offset
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("identity", ["etag", "path", "content"])
+def test_an_object_whose_key_ends_with_a_slash_is_passed_by_and_makes_no_batch_after_batch(
+    s3_store: Store, caplog: pytest.LogCaptureFixture, identity: str, *, beside: bool
+) -> None:
+    files = s3_store.files()
+    files.put("landing/0", b"{}")
+    if beside:
+        files.put("landing/of_days", b"[]")
+    put_raw(s3_store, files, "landing/of_days/")
+    found = opened_landing(files.below("landing"), files, identity=identity)
+    first, read = 0, list[str]()
+    for _ in range(4):
+        end = found.end_offsets()["landing"][0] >> 32
+        if end > first:
+            last = found.batch_end(first, end)
+            read += [one.path for one in found.files_in(first_offset(first), first_offset(last))]
+            first = last
+    assert read == ["0", *(["of_days"] if beside else [])]
+    assert caplog.text.count("it is listed, and is not there when it is asked for") == 1
+    files.delete(["landing/0"])
+    entries = files.below(f"{REGISTERS}/landing/entries")
+    before = list(entries.names())
+    found.end_offsets()
+    assert list(entries.names()) == before, "and it is learnt once"
+
+
+def test_an_object_whose_key_is_a_slash_keeps_no_other_of_its_bucket_from_being_read(s3_store: Store) -> None:
+    bucket = s3_store.files_at(s3_store.url.rpartition("/")[0])
+    put_raw(s3_store, bucket, "/")
+    beside = s3_store.files()
+    beside.put("0", b"{}")
+    name = beside.url.rpartition("/")[2]
+    found = opened_landing(bucket, s3_store.files(), glob=f"**/{name}/*")
+    assert found.end_offsets() == {"landing": {0: first_offset(1)}}
