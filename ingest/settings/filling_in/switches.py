@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from distributary.errors import ConfigError
 from distributary.ingest.settings.patterns import is_pattern
 from distributary.ingest.settings.problems import GIVEN, Place
 from distributary.ingest.settings.yaml_file import Document
@@ -95,8 +96,13 @@ _ALL_OF_A_BUCKET = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*/*")
 
 
 def switches(env: str | None, debug_suffix: str | None) -> list[str]:
-    """The same as what is given instead of what a file says, for `load`."""
+    """The same as what is given instead of what a file says, for `load`. Raises ConfigError for what is empty."""
     told = {"env": env, "debug_suffix": debug_suffix}
+    for name, value in told.items():
+        if value == "":
+            # A variable of the shell that is not set: a trial would be none, and write to the real places.
+            option = f"--{name.replace('_', '-')}"
+            raise ConfigError(f"{option} is empty; write a value behind it, or leave {option} out")
     return [f"{name}={json.dumps(value)}" for name, value in told.items() if value is not None]
 
 

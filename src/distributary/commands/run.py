@@ -12,7 +12,7 @@ import typer
 
 from distributary.commands.arguments import File, Given
 from distributary.commands.interrupts import Interrupts, interrupts, left_to_us
-from distributary.errors import DistributaryError
+from distributary.errors import ConfigError, DistributaryError
 from distributary.views.terminal import console, watching
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ def run(
 
     bound = () if until is None else (f"source.until={until}",)
     settings = load(file, given=(*(given or ()), *bound))
+    if bound and settings.source.until is None:
+        # Such as a variable of the shell that is not set.
+        raise ConfigError("--until is empty; write a value behind it, or leave --until out")
     if available_now is not None:
         settings = settings.once() if available_now else settings.continuously()
     # It may have to be watched for longer than a session takes to be made.
