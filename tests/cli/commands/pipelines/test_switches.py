@@ -86,3 +86,11 @@ def test_a_variable_of_the_shell_that_is_empty_is_refused(
         cli.main([*command, str(file), "--set", "env=dev", option, value])
     assert ended.value.code == 2
     assert f"error: {option} is empty; " in capsys.readouterr().err
+
+
+def test_a_bound_that_is_none_is_told_as_of_until(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "games.yaml"
+    file.write_text(SETTINGS.replace("${command:touch ran}", "${NONE:-x}"), encoding="utf-8")
+    with pytest.raises(SystemExit):
+        cli.main(["run", str(file), "--env", "dev", "--until", "garbage"])
+    assert "error: --until: source.until: write a point in time" in capsys.readouterr().err
