@@ -18,7 +18,7 @@ from rich.table import Table
 
 from distributary.commands.interrupts import ended_by_term
 from distributary.errors import CheckFailed, ConfigError
-from distributary.views.terminal import printable, watching
+from distributary.views.terminal import console, printable, watching
 
 if TYPE_CHECKING:
     from distributary.producer_sim.demo.scenario import Demo, Demonstration
@@ -109,9 +109,15 @@ def _demonstrate(settings: Demo, silent: bool) -> Demonstration:
     from distributary.producer_sim.demo.scenario import demonstrate
     from distributary.producer_sim.stack.local import LocalStack
 
+    def tell(line: str) -> None:
+        if not silent:
+            console().print(line, soft_wrap=True)
+
     store = 0 if settings.s3 else None
+    tell(f"starting a broker{', a registry and a store' if settings.s3 else ' and a registry'}")
     stack_folder = settings.folder / "stack"
     with LocalStack(stack_folder, broker_port=0, registry_port=0, s3_port=store) as stack, jvm_needed():
+        tell("starting Spark")
         spark = spark_session("distributary-demo")
         try:
             with watching(silent) as progress:

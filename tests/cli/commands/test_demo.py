@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from typing_extensions import Self
 
-from distributary.commands.demo import _alone, _as_dict, _empty, _print, _tables
-from distributary.errors import ConfigError
+from distributary.commands.demo import _alone, _as_dict, _demonstrate, _empty, _print, _tables
+from distributary.errors import ConfigError, SetupError
 from distributary.ingest.progress import Summary
 from distributary.ingest.supervisor import Restart
-from distributary.producer_sim.demo.scenario import Demonstration, DemoTable
+from distributary.producer_sim.demo.scenario import Demo, Demonstration, DemoTable
 from distributary.producer_sim.verify.verdict import TableCount, Verdict
 
 OUTCOME = Demonstration(
@@ -68,6 +69,36 @@ def test_the_present_folder_can_be_used(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "lake").mkdir()
     _empty(Path())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("s3", [False, True])
+def test_what_takes_seconds_is_told_as_it_begins(
+    s3: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[str] = []
+
+    class Stack:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def __enter__(self) -> Self:
+            told.append(capsys.readouterr().err)
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    def no_spark(_: str) -> None:
+        told.append(capsys.readouterr().err)
+        raise SetupError("no Spark")
+
+    monkeypatch.setattr("distributary.producer_sim.stack.local.LocalStack", Stack)
+    monkeypatch.setattr("distributary.ingest.spark.session.spark_session", no_spark)
+    for silent in (False, True):
+        with pytest.raises(SetupError):
+            _demonstrate(Demo(folder=tmp_path, s3=s3), silent)
+    services = "starting a broker, a registry and a store\n" if s3 else "starting a broker and a registry\n"
+    assert told == [services, "starting Spark\n", "", ""]
 
 
 def test_the_tables_show_how_they_grew() -> None:
