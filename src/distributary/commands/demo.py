@@ -43,6 +43,10 @@ def demo(
     """Simulate games whose schema evolves in the middle of the stream, ingest them, and prove the result."""
     from distributary.producer_sim.demo.scenario import Demo
 
+    if events < versions:
+        raise ConfigError(
+            f"--events {events}: each of {versions} versions takes one at the least; write {versions} or more, or fewer --versions"
+        )
     settings = Demo(
         folder=folder.absolute(),
         games=games,

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from typing_extensions import Self
 
+from distributary import cli
 from distributary.commands.demo import _alone, _as_dict, _demonstrate, _empty, _print, _tables
 from distributary.errors import ConfigError, SetupError
 from distributary.ingest.progress import Summary
@@ -39,6 +40,20 @@ def test_only_what_a_demonstration_left_is_removed(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="name another --folder"):
         _empty(folder)
     assert (folder / "thesis.txt").exists()
+
+
+def test_a_version_without_a_record_would_show_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distributary.producer_sim.stack.local.LocalStack", None)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["demo", "--folder", str(tmp_path / "out"), "--events", "2", "--versions", "3"])
+    assert ended.value.code == 2
+    said = (
+        "error: --events 2: each of 3 versions takes one at the least; write 3 or more, or fewer --versions\n"
+    )
+    assert capsys.readouterr().err == said
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_file_in_the_folders_place_is_left_alone(tmp_path: Path) -> None:
