@@ -207,7 +207,7 @@ class Service(ABC):
             found = json.loads(self._state_file.read_text(encoding="utf-8"))
             process = found["process"]
             return _State(found["ports"], ProcessId(**process) if process else None)
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             # Never started, or a file that a loss of power emptied: the mark still finds what runs.
             return None
 

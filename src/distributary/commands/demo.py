@@ -75,7 +75,10 @@ def _alone(folder: Path) -> Iterator[None]:
     """Raises ConfigError where the folder is none, or another demonstration is at work in it."""
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is no folder; name another --folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be used ({error.strerror}); name another --folder") from None
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         # Where a file system has no locks, as over some networks, nobody can tell.
