@@ -67,7 +67,8 @@ def demo(
 
 
 # Left by a demonstration, and nothing else: a folder that holds anything besides is somebody's.
-_OURS = frozenset({"lake", "checkpoints", "stack", "games.yaml", "truth.json"})
+_SETTINGS = "games.yaml"
+_OURS = frozenset({"lake", "checkpoints", "stack", _SETTINGS, "truth.json"})
 
 
 @contextmanager
@@ -98,16 +99,33 @@ def _empty(folder: Path) -> None:
     from distributary.producer_sim.stack.local import LocalStack
 
     left = list(folder.iterdir())
-    if not {entry.name for entry in left} <= _OURS:
+    if not _is_ours(folder, {entry.name for entry in left}):
         raise ConfigError(f"{folder} holds files that no demonstration left there; name another --folder")
     if (folder / "stack").is_dir():
         # One that was killed has left its broker and registry behind.
         LocalStack(folder / "stack").down()
-    for entry in left:
+    # The settings go last: by them what is left is known, whatever ends this.
+    for entry in sorted(left, key=lambda one: one.name == _SETTINGS):
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
         else:
             entry.unlink()
+
+
+def _is_ours(folder: Path, names: set[str]) -> bool:
+    """Whether a demonstration left all of it: somebody's pipeline may have files of these names, as the documentation calls them so."""
+    from distributary.producer_sim.demo.scenario import NAME
+
+    if not names <= _OURS:
+        return False
+    # It writes its settings before anything else but what its services keep.
+    if not names - {"stack"}:
+        return True
+    try:
+        told = (folder / _SETTINGS).read_bytes()
+    except OSError:
+        return False
+    return told.startswith(f"name: {NAME}\n".encode())
 
 
 def _demonstrate(settings: Demo, silent: bool) -> Demonstration:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -13,7 +15,7 @@ from distributary.commands.demo import _alone, _as_dict, _demonstrate, _empty, _
 from distributary.errors import ConfigError, SetupError
 from distributary.ingest.progress import Summary
 from distributary.ingest.supervisor import Restart
-from distributary.producer_sim.demo.scenario import Demo, Demonstration, DemoTable
+from distributary.producer_sim.demo.scenario import Demo, Demonstration, DemoTable, write_settings
 from distributary.producer_sim.verify.verdict import TableCount, Verdict
 
 OUTCOME = Demonstration(
@@ -33,7 +35,8 @@ def test_only_what_a_demonstration_left_is_removed(tmp_path: Path) -> None:
     with _alone(folder):
         _empty(folder)
     (folder / "lake").mkdir()
-    (folder / "games.yaml").touch()
+    stack: Any = SimpleNamespace(bootstrap_servers="127.0.0.1:1", registry_url="http://127.0.0.1:1")
+    write_settings(Demo(folder=folder), stack)
     _empty(folder)
     assert not list(folder.iterdir())
     (folder / "thesis.txt").touch()
@@ -54,6 +57,27 @@ def test_a_version_without_a_record_would_show_nothing(
     )
     assert capsys.readouterr().err == said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        {"games.yaml": "name: games\nsink: {root: ./lake}\n", "lake": None, "checkpoints": None},
+        {"lake": None, "checkpoints": None},
+        {"truth.json": "{}"},
+    ],
+)
+def test_somebodys_pipeline_is_left_alone_though_the_pages_call_its_files_so(
+    left: dict[str, str | None], tmp_path: Path
+) -> None:
+    for name, text in left.items():
+        if text is None:
+            (tmp_path / name).mkdir()
+        else:
+            (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match="name another --folder"):
+        _empty(tmp_path)
+    assert {entry.name for entry in tmp_path.iterdir()} == set(left)
 
 
 def test_a_file_in_the_folders_place_is_left_alone(tmp_path: Path) -> None:
@@ -81,7 +105,7 @@ def test_what_a_killed_demonstration_left_running_ends_before_its_folder_goes(tm
 
 def test_the_present_folder_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "lake").mkdir()
+    (tmp_path / "stack").mkdir()
     _empty(Path())
     assert not list(tmp_path.iterdir())
 
