@@ -89,6 +89,11 @@ class Service(ABC):
             return state.process
         return find_process(self._mark)
 
+    @property
+    def has_run(self) -> bool:
+        """Whether the folder is one that a server of ours had."""
+        return self._state_file.exists() or self.log.exists()
+
     def start(self) -> None:
         """Start the server, or adopt the one that runs, and wait until it can be used. Raises SetupError."""
         self.launch()
