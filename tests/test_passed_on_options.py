@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from distributary import passed_on_options
 from distributary.passed_on_options import ClientOptions, is_literal_secret, without_secrets
-from distributary.values import MASK, Group
+from distributary.values import MASK, Group, WrongValues
 
 JAAS = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="s3 cret";'
 
@@ -146,3 +147,19 @@ def test_a_control_flag_that_is_a_password_is_masked() -> None:
 def test_the_login_modules_name_is_told() -> None:
     said = "no LoginModule found for org.apache.kafka.common.security.plain.PlainLoginModule"
     assert without_secrets(said, {"sasl.jaas.config": JAAS}) == said
+
+
+def test_a_name_with_dots_that_was_taken_apart_is_told_as_one() -> None:
+    """As `--set source.kafka.group.id=trial` does, and a file in which somebody wrote groups."""
+    with pytest.raises(WrongValues) as wrong:
+        passed_on_options._options(
+            {"group": {"id": "hunter2"}, "sasl": {"oauthbearer": {"scope": "x"}}, "acks": ["all"]}
+        )
+    assert wrong.value.found == (
+        (("group",), 'write one value; "group.id" is one name, which with --set stands in quotes'),
+        (
+            ("sasl",),
+            'write one value; "sasl.oauthbearer.scope" is one name, which with --set stands in quotes',
+        ),
+        (("acks",), "write one value, in quotes"),
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from pydantic import BeforeValidator, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from distributary.values import (
     MASK,
@@ -26,6 +26,18 @@ from distributary.values import (
     without_logins,
     wrong_by,
 )
+
+
+class Counted(Group):
+    """Settings that are numbers, and such that may be something else."""
+
+    days: Annotated[float, Field(ge=1)] | None = None
+    count: int = 1
+    wait: Seconds | None = None
+    size: Bytes = 1
+    kept: bool | float = False
+    sure: bool = False
+
 
 SECRET = "hunter2-or-so"  # noqa: S105
 
@@ -47,6 +59,18 @@ class Chosen(Group):
 )  # fmt: skip
 def test_sizes(text: object, expected: object) -> None:
     assert bytes_of(text) == expected
+
+
+@pytest.mark.parametrize("said", [True, False])
+@pytest.mark.parametrize("name", ["days", "count", "wait", "size"])
+def test_yes_is_no_number(name: str, said: bool) -> None:
+    with pytest.raises(ValidationError) as raised:
+        Counted.model_validate({name: said})
+    (error,) = raised.value.errors()
+    assert wrong_by(error) == (
+        ((), "it is true or false, as YAML reads yes, no, on and off; write a number"),
+    )
+    assert Counted.model_validate({"kept": said, "sure": said}) == Counted(kept=said, sure=said)
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,8 @@ class Settings(Group):
         >>> settings.name
         'games'
         """
-        return load(Path(path), environment, switches(env, debug_suffix))
+        given = switches(env, debug_suffix, ("from_file(env=…)", "from_file(debug_suffix=…)"))
+        return load(Path(path), environment, given)
 
     @classmethod
     def from_yaml(cls, text: str, folder: Path | str = ".") -> Settings:

@@ -12,14 +12,16 @@ from distributary.values import Keys, dotted
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in a file, counted from 1."""
+    """A place in a file, counted from 1; or the option by which something was given beside the file."""
 
     line: int
     column: int
+    option: str = ""
 
 
-GIVEN = Place(0, 0)
-"""Of what was given beside the file."""
+def given_by(option: str) -> Place:
+    """The place of what an option gives."""
+    return Place(0, 0, option)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,8 @@ def as_error(path: Path | None, problems: Sequence[Problem]) -> ConfigError:
 
 def where(path: Path | None, place: Place) -> str:
     """A place as users are told it."""
-    if place == GIVEN:
-        return "--set"
+    if place.option:
+        return place.option
     return "settings" if path is None else f"{path}:{place.line}:{place.column}"
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from typing_extensions import Self
 
 from distributary.errors import ConfigError
 from distributary.ingest.settings.filling_in.outside import FilledIn, Outside, as_said, fill_in
-from distributary.ingest.settings.problems import GIVEN, Place, Problem, as_error, where
+from distributary.ingest.settings.problems import Place, Problem, as_error, given_by, where
 from distributary.values import Keys, dotted
 
 _TOP = Place(1, 1)
@@ -26,6 +27,18 @@ _QUOTED = re.compile(r"(tag|tag handle|alias|anchor) '[^\n]*'")
 
 # A part of a setting's name: in quotes where it has dots itself, and of a list the number of an item.
 _PART = re.compile(r'(?:^|\.)(?:"(?P<quoted>[^"]+)"|(?P<plain>[^].["]+))|\[(?P<item>[0-9]{1,9})\]')
+
+
+class Told(str):
+    """What is given instead of what a file says, as `env=dev`, by an option of its own; any other text is given by `--set`."""
+
+    option: str
+
+    def __new__(cls, text: str, option: str) -> Self:
+        """This text, given by this option."""
+        told = super().__new__(cls, text)
+        told.option = option
+        return told
 
 
 @dataclass
@@ -85,37 +98,41 @@ def read(
 
 def _put(document: Document, text: str, outside: Outside) -> None:
     """Put what was given in the place of what the file says."""
+    option = text.option if isinstance(text, Told) else "--set"
     name, is_told, value = text.partition("=")
     parts = _parts(name)
-    if not is_told or not parts:
+    if not is_told or not parts or isinstance(parts[0], int):
         # Behind what may be a name there may be a secret.
         said = name if is_told else _NAME.match(text)[0]  # type: ignore[index]
         raise ConfigError(
-            f"--set {said}: write KEY=VALUE, such as sink.root=./lake; an item of a list is tables[0].mode, and a part "
+            f"{option} {said}: write KEY=VALUE, such as sink.root=./lake; an item of a list is tables[0].mode, and a part "
             'of a name that has dots itself stands in quotes, as in source.kafka."group.id"'
         )
-    keys = _keys_of(document.settings, parts)
-    found = _given(value, keys, outside)
+    if not isinstance(document.settings, Mapping | None):
+        # It has no settings at all, which is told of the file.
+        return
+    keys, given = _keys_of(document.settings, parts), given_by(option)
+    found = _given(value, keys, given, outside)
     for places in (document.keys, document.values):
         for old in [old for old in places if old[: len(keys)] == keys]:
             del places[old]
     document.from_environment = {old for old in document.from_environment if old[: len(keys)] != keys}
     document.from_commands = {old for old in document.from_commands if old[: len(keys)] != keys}
     document.problems = [one for one in document.problems if one.keys[: len(keys)] != keys]
-    document.settings = _with(document.settings, keys, found.settings)
+    document.settings = _with(document.settings, keys, found.settings, option)
     for number in range(1, len(keys)):
-        document.values.setdefault(keys[:number], GIVEN)
-    document.values.update({(*keys, *below): GIVEN for below in found.values})
+        document.values.setdefault(keys[:number], given)
+    document.values.update({(*keys, *below): given for below in found.values})
     document.from_environment |= {(*keys, *below) for below in found.from_environment}
     document.from_commands |= {(*keys, *below) for below in found.from_commands}
-    document.problems += [Problem((*keys, *one.keys), one.message, GIVEN) for one in found.problems]
+    document.problems += [Problem((*keys, *one.keys), one.message, given) for one in found.problems]
 
 
-def _given(text: str, keys: Keys, outside: Outside) -> Document:
+def _given(text: str, keys: Keys, given: Place, outside: Outside) -> Document:
     """A value as a document of its own."""
-    found = Document(None, values={(): GIVEN}, filled=outside.filled)
+    found = Document(None, values={(): given}, filled=outside.filled)
     if (wrong := _fill(found, text, outside)) is not None:
-        raise as_error(None, [Problem(keys, wrong.message, GIVEN)])
+        raise as_error(None, [Problem(keys, wrong.message, given)])
     return found
 
 
@@ -157,7 +174,7 @@ def _below(settings: Any, key: str | int) -> Any:
     )
 
 
-def _with(settings: Any, keys: Keys, value: Any, above: Keys = ()) -> Any:
+def _with(settings: Any, keys: Keys, value: Any, option: str, above: Keys = ()) -> Any:
     """Settings with this value there. Raises ConfigError where a list lacks such an item, or what is above holds no others."""
     if not keys:
         return value
@@ -166,15 +183,15 @@ def _with(settings: Any, keys: Keys, value: Any, above: Keys = ()) -> Any:
         if not isinstance(settings, list) or key >= len(settings):
             items = f"{len(settings)} items, counted from 0" if isinstance(settings, list) else "no items"
             raise ConfigError(
-                f"--set {dotted(here)}: {dotted(above)} has {items}; write it as a whole, as in topics=[a, b]"
+                f"{option} {dotted(here)}: {dotted(above)} has {items}; write it as a whole, as in topics=[a, b]"
             )
-        return [*settings[:key], _with(settings[key], keys[1:], value, here), *settings[key + 1 :]]
+        return [*settings[:key], _with(settings[key], keys[1:], value, option, here), *settings[key + 1 :]]
     if settings is not None and not isinstance(settings, Mapping):
         raise ConfigError(
-            f"--set {dotted(here)}: {dotted(above)} has no settings below it; write it as a whole"
+            f"{option} {dotted(here)}: {dotted(above)} has no settings below it; write it as a whole"
         )
     below = dict(settings or {})
-    return {**below, key: _with(below.get(key), keys[1:], value, here)}
+    return {**below, key: _with(below.get(key), keys[1:], value, option, here)}
 
 
 def in_no_file(given: Any) -> Document:

@@ -18,7 +18,6 @@ from distributary.ingest.storage.authorities import authorities_of, bring
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
-from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
 
@@ -44,26 +43,6 @@ def bad_key(said: str) -> str:
     """The key that a client says it cannot ask for; nothing where it does not."""
     found = _BAD_KEY.search(said)
     return found[1] if found else ""
-
-
-# Azure writes a signature into the query of a URL.
-_QUERY = re.compile(r"\?[^\s\"')]+")
-
-
-# What S3 and Azure answer: a code, words for it, and behind them what a request had in it, such as the token of its keys.
-_ANSWER = re.compile(r"\ufeff?(?:<\?xml[^>]*>\s*)?<Error>.*?(?:</Error>|\Z)", re.DOTALL)
-_CODE, _WORDS = (re.compile(f"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("Code", "Message"))
-
-
-def sentence(error: BaseException) -> str:
-    """What the crate and the store say of an error, on one line, without the former's debugging text, what stands behind URLs and tokens."""
-    said = _ANSWER.sub(_answered, str(error)).partition("\n\n")[0].strip()
-    return without_logins(_QUERY.sub("?...", said))
-
-
-def _answered(found: re.Match[str]) -> str:
-    told = (part.search(found[0]) for part in (_CODE, _WORDS))
-    return ": ".join(" ".join(part[1].split()) for part in told if part is not None)
 
 
 # Parts that are empty, a dot or two, and characters that are none.

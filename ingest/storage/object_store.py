@@ -7,7 +7,6 @@ https://cloud.google.com/storage/docs/request-preconditions
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ import pyarrow as pa
 from obstore.exceptions import (
     AlreadyExistsError,
     BaseError,
-    GenericError,
     InvalidPathError,
     PermissionDeniedError,
     UnauthenticatedError,
@@ -28,13 +26,13 @@ from obstore.store import AzureStore, GCSStore, S3Store
 from typing_extensions import Buffer
 
 from distributary.errors import ConfigError
+from distributary.ingest.storage.answers.errors import is_denied, is_of_a_name, is_outage, sentence
 from distributary.ingest.storage.clients import (
     InStore,
     UnreadableName,
     bad_key,
     count,
     past_bad_names,
-    sentence,
 )
 from distributary.ingest.storage.contract import Info
 from distributary.ingest.storage.lost_answers import put_or_compare
@@ -84,7 +82,7 @@ class ObjectFiles(InStore["ObjectStore"]):
             raise
         # The crate may panic, as over options that it did not expect, and a panic is no Exception.
         except BaseException as error:  # noqa: BLE001
-            raise ConfigError(f"storage: {place} cannot be opened: {given.masked(sentence(error))}") from None
+            raise ConfigError(f"storage: {place} cannot be opened: {given.masked(sentence(error, place.kind))}") from None
 
     def read(self, path: str) -> bytes:
         """The file's content."""
@@ -318,7 +316,7 @@ class ObjectFiles(InStore["ObjectStore"]):
             raise (ConnectionError if is_outage(error) else kind)(told) from None
 
     def _sentence(self, error: Exception) -> str:
-        return self._given.masked(sentence(error))
+        return self._given.masked(sentence(error, self._place.kind))
 
     @property
     def _prefix(self) -> str:
@@ -415,35 +413,3 @@ def _info(path: str, meta: ObjectMeta) -> Info:
     # Azure puts quotes around it, but not in a listing.
     tag = (meta["e_tag"] or meta["version"] or "").strip('"')
     return Info(path, meta["size"], tag, modified)
-
-
-# How the crate quotes what a server answered; where no answer came there is none.
-_STATUS = re.compile(r"status code: (\d{3})")
-
-# By RFC 9110 and RFC 6585: a request that came too slowly, and too many of them.
-_LATER = (408, 429)
-
-
-# Asked to delete many S3 answers for each by itself, without a status.
-_OF_ONE = re.compile(r"\(code: (\w+)\)\s*(?:\n\n|\Z)")
-_OF_ONE_LATER = ("InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout")
-
-
-def is_denied(error: BaseException) -> bool:
-    """Whether one of many files may not be deleted."""
-    found = _OF_ONE.search(str(error))
-    return found is not None and found[1] == "AccessDenied"
-
-
-def is_of_a_name(error: BaseException) -> bool:
-    """Whether the crate takes something that an answer names for no path, as where two slashes stand side by side."""
-    return isinstance(error, InvalidPathError) or "invalid path" in str(error)
-
-
-def is_outage(error: BaseException) -> bool:
-    """Whether the store did not answer, or not for now: another try may be answered without anything being mended here."""
-    of_one, status = _OF_ONE.search(str(error)), _STATUS.search(str(error))
-    if of_one is not None and of_one[1] not in _OF_ONE_LATER:
-        return False
-    later = status is None or int(status[1]) >= 500 or int(status[1]) in _LATER
-    return later and isinstance(error, GenericError | OSError) and not is_of_a_name(error)

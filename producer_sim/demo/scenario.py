@@ -28,6 +28,9 @@ from distributary.producer_sim.verify.lake import Lake
 from distributary.producer_sim.verify.verdict import Verdict
 from distributary.registry.confluent.registry import ConfluentRegistry
 
+NAME = "demo"
+"""The pipeline's, by which its settings are known to be a demonstration's."""
+
 TOPIC = "game-events"
 
 # Of a version's records, how many are ingested before the next version is registered: the pipeline then meets the
@@ -103,7 +106,7 @@ def demonstrate(demo: Demo, stack: LocalStack, spark: SparkSession, progress: Pr
 def write_settings(demo: Demo, stack: LocalStack) -> Path:
     """The demonstration's pipeline as a settings file that a user can run, change and keep."""
     settings: dict[str, Any] = {
-        "name": "demo",
+        "name": NAME,
         "source": {"kafka": {"bootstrap.servers": stack.bootstrap_servers}, "topics": [TOPIC]},
         "registry": {"url": stack.registry_url},
         "decode": {"format": "protobuf", "evolution": "restart"},

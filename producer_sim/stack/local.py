@@ -118,7 +118,8 @@ class LocalStack:
         with self._alone():
             for service in self._there:
                 service.stop()
-                if wipe:
+                # Somebody may have a folder that is called so where the stack never ran.
+                if wipe and service.has_run:
                     shutil.rmtree(service.folder, ignore_errors=True)
         return self.status()
 

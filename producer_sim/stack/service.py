@@ -89,6 +89,11 @@ class Service(ABC):
             return state.process
         return find_process(self._mark)
 
+    @property
+    def has_run(self) -> bool:
+        """Whether the folder is one that a server of ours had."""
+        return self._state_file.exists() or self.log.exists()
+
     def start(self) -> None:
         """Start the server, or adopt the one that runs, and wait until it can be used. Raises SetupError."""
         self.launch()
@@ -207,7 +212,7 @@ class Service(ABC):
             found = json.loads(self._state_file.read_text(encoding="utf-8"))
             process = found["process"]
             return _State(found["ports"], ProcessId(**process) if process else None)
-        except (FileNotFoundError, ValueError, KeyError, TypeError):
+        except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             # Never started, or a file that a loss of power emptied: the mark still finds what runs.
             return None
 

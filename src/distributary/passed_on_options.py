@@ -158,9 +158,7 @@ def _options(value: Any) -> ClientOptions:
     if not isinstance(value, Mapping):
         raise WrongValues(((), "write a mapping of option names to values"))
     wrong = [
-        ((str(name),), "write one value, in quotes")
-        for name, option in value.items()
-        if not _is_plain(option)
+        ((str(name),), _remedy(str(name), option)) for name, option in value.items() if not _is_plain(option)
     ]
     wrong += [
         ((str(name),), f"{MASK} is only shown in place of a secret; write the secret itself")
@@ -170,6 +168,17 @@ def _options(value: Any) -> ClientOptions:
     if wrong:
         raise WrongValues(*wrong)
     return ClientOptions({str(name): _text(option) for name, option in value.items()})
+
+
+def _remedy(name: str, value: Any) -> str:
+    """What to write instead of what is no value: a name with dots is taken apart by who groups settings, and by `--set`."""
+    whole, below = name, value
+    while isinstance(below, Mapping) and below:
+        first, below = next(iter(below.items()))
+        whole += f".{first}"
+    if whole == name:
+        return "write one value, in quotes"
+    return f'write one value; "{whole}" is one name, which with --set stands in quotes'
 
 
 def _is_plain(value: Any) -> bool:

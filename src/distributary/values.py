@@ -12,7 +12,7 @@ from inspect import cleandoc, getsource
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_args, get_origin
 
 from pydantic import (
     BaseModel,
@@ -25,6 +25,7 @@ from pydantic import (
     ValidationError,
     ValidationInfo,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 from pydantic.fields import FieldInfo
@@ -171,6 +172,14 @@ class Group(BaseModel):
                 setting.setdefault("description", text)
         return schema
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number_is_true(cls, value: Any, info: ValidationInfo) -> Any:
+        # Pydantic makes one of it: records that are kept `true` days would be gone the day after.
+        if isinstance(value, bool) and _is_number(cls.model_fields[str(info.field_name)].annotation):
+            raise ValueError("it is true or false, as YAML reads yes, no, on and off; write a number")
+        return value
+
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together, of values that are each right by themselves."""
         return iter(())
@@ -180,6 +189,14 @@ class Group(BaseModel):
         if found := tuple(self.wrong()):
             raise WrongValues(*found)
         return self
+
+
+def _is_number(annotation: Any) -> bool:
+    """Whether a setting's value is a number, or nothing."""
+    if get_origin(annotation) is Annotated:
+        return _is_number(get_args(annotation)[0])
+    parts = [one for one in get_args(annotation) if one is not type(None)]
+    return all(map(_is_number, parts)) if parts else annotation in (int, float)
 
 
 def _docstrings(group: type[Group]) -> dict[str, str]:

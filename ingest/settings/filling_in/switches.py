@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from distributary.errors import ConfigError
 from distributary.ingest.settings.patterns import is_pattern
-from distributary.ingest.settings.problems import GIVEN, Place
-from distributary.ingest.settings.yaml_file import Document
+from distributary.ingest.settings.problems import Place
+from distributary.ingest.settings.yaml_file import Document, Told
 from distributary.values import Keys
 
 VARIABLE = "DISTRIBUTARY_ENV"
@@ -94,10 +95,18 @@ _SUFFIX = re.compile(r"[A-Za-z0-9_]{1,50}")
 _ALL_OF_A_BUCKET = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/]*/*")
 
 
-def switches(env: str | None, debug_suffix: str | None) -> list[str]:
-    """The same as what is given instead of what a file says, for `load`."""
-    told = {"env": env, "debug_suffix": debug_suffix}
-    return [f"{name}={json.dumps(value)}" for name, value in told.items() if value is not None]
+def switches(
+    env: str | None, debug_suffix: str | None, options: tuple[str, str] = ("--env", "--debug-suffix")
+) -> list[str]:
+    """The same as what is given instead of what a file says, for `load`, by these options. Raises ConfigError for what is empty."""
+    told = list[str]()
+    for name, value, option in zip(("env", "debug_suffix"), (env, debug_suffix), options, strict=True):
+        if value == "":
+            # A variable of the shell that is not set: a trial would be none, and write to the real places.
+            raise ConfigError(f"{option} is empty; give it a value, or leave it out")
+        if value is not None:
+            told.append(Told(f"{name}={json.dumps(value)}", option))
+    return told
 
 
 def switch(document: Document, variables: Mapping[str, str]) -> None:
@@ -113,8 +122,9 @@ def switch(document: Document, variables: Mapping[str, str]) -> None:
 
 def _environment(document: Document, variables: Mapping[str, str]) -> str | None:
     """Which environment it is; where that is wrong, the document says so."""
-    told, where = document.settings.get("env"), "env"
-    if document.values.get(("env",)) != GIVEN and variables.get(VARIABLE):
+    told, where = document.settings.get("env"), "it"
+    given = document.values.get(("env",))
+    if not (given and given.option) and variables.get(VARIABLE):
         told, where = variables[VARIABLE], VARIABLE
         document.settings["env"] = told
         document.values.setdefault(("env",), Place(1, 1))

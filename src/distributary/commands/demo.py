@@ -18,7 +18,7 @@ from rich.table import Table
 
 from distributary.commands.interrupts import ended_by_term
 from distributary.errors import CheckFailed, ConfigError
-from distributary.views.terminal import printable, watching
+from distributary.views.terminal import console, printable, watching
 
 if TYPE_CHECKING:
     from distributary.producer_sim.demo.scenario import Demo, Demonstration
@@ -43,6 +43,10 @@ def demo(
     """Simulate games whose schema evolves in the middle of the stream, ingest them, and prove the result."""
     from distributary.producer_sim.demo.scenario import Demo
 
+    if events < versions:
+        raise ConfigError(
+            f"--events {events}: each of {versions} versions takes one at the least; write {versions} or more, or fewer --versions"
+        )
     settings = Demo(
         folder=folder.absolute(),
         games=games,
@@ -63,7 +67,8 @@ def demo(
 
 
 # Left by a demonstration, and nothing else: a folder that holds anything besides is somebody's.
-_OURS = frozenset({"lake", "checkpoints", "stack", "games.yaml", "truth.json"})
+_SETTINGS = "games.yaml"
+_OURS = frozenset({"lake", "checkpoints", "stack", _SETTINGS, "truth.json"})
 
 
 @contextmanager
@@ -71,7 +76,10 @@ def _alone(folder: Path) -> Iterator[None]:
     """Raises ConfigError where the folder is none, or another demonstration is at work in it."""
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is no folder; name another --folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be used ({error.strerror}); name another --folder") from None
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         # Where a file system has no locks, as over some networks, nobody can tell.
@@ -91,16 +99,33 @@ def _empty(folder: Path) -> None:
     from distributary.producer_sim.stack.local import LocalStack
 
     left = list(folder.iterdir())
-    if not {entry.name for entry in left} <= _OURS:
+    if not _is_ours(folder, {entry.name for entry in left}):
         raise ConfigError(f"{folder} holds files that no demonstration left there; name another --folder")
     if (folder / "stack").is_dir():
         # One that was killed has left its broker and registry behind.
         LocalStack(folder / "stack").down()
-    for entry in left:
+    # The settings go last: by them what is left is known, whatever ends this.
+    for entry in sorted(left, key=lambda one: one.name == _SETTINGS):
         if entry.is_dir() and not entry.is_symlink():
             shutil.rmtree(entry)
         else:
             entry.unlink()
+
+
+def _is_ours(folder: Path, names: set[str]) -> bool:
+    """Whether a demonstration left all of it: somebody's pipeline may have files of these names, as the documentation calls them so."""
+    from distributary.producer_sim.demo.scenario import NAME
+
+    if not names <= _OURS:
+        return False
+    # It writes its settings before anything else but what its services keep.
+    if not names - {"stack"}:
+        return True
+    try:
+        told = (folder / _SETTINGS).read_bytes()
+    except OSError:
+        return False
+    return told.startswith(f"name: {NAME}\n".encode())
 
 
 def _demonstrate(settings: Demo, silent: bool) -> Demonstration:
@@ -109,9 +134,15 @@ def _demonstrate(settings: Demo, silent: bool) -> Demonstration:
     from distributary.producer_sim.demo.scenario import demonstrate
     from distributary.producer_sim.stack.local import LocalStack
 
+    def tell(line: str) -> None:
+        if not silent:
+            console().print(line, soft_wrap=True)
+
     store = 0 if settings.s3 else None
+    tell(f"starting a broker{', a registry and a store' if settings.s3 else ' and a registry'}")
     stack_folder = settings.folder / "stack"
     with LocalStack(stack_folder, broker_port=0, registry_port=0, s3_port=store) as stack, jvm_needed():
+        tell("starting Spark")
         spark = spark_session("distributary-demo")
         try:
             with watching(silent) as progress:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from distributary.errors import ConfigError
+
 if TYPE_CHECKING:
     from distributary.packing.archive import Packed
 
@@ -31,7 +33,13 @@ def package(
     from distributary.packing.archive import pack
     from distributary.packing.distributions import needed
 
-    made = pack(folder, needed(along or ()), interpreter=interpreter)
+    wanted = needed(along or ())
+    try:
+        made = pack(folder, wanted, interpreter=interpreter)
+    except OSError as error:
+        # A disk that is full names no file.
+        why = ": ".join(str(part) for part in (error.strerror, error.filename) if part)
+        raise ConfigError(f"nothing can be packed into {folder}: {why}; name another --folder") from None
     if as_json:
         told = {
             name: str(value) if isinstance(value, Path) else value for name, value in asdict(made).items()

@@ -12,7 +12,7 @@ import typer
 
 from distributary.commands.arguments import File, Given
 from distributary.commands.interrupts import Interrupts, interrupts, left_to_us
-from distributary.errors import DistributaryError
+from distributary.errors import ConfigError, DistributaryError
 from distributary.views.terminal import console, watching
 
 if TYPE_CHECKING:
@@ -54,9 +54,13 @@ def run(
     from distributary.ingest.lease.holding import looked_for
     from distributary.ingest.run import run_in
     from distributary.ingest.settings.model import load
+    from distributary.ingest.settings.yaml_file import Told
 
-    bound = () if until is None else (f"source.until={until}",)
+    bound = () if until is None else (Told(f"source.until={until}", "--until"),)
     settings = load(file, given=(*(given or ()), *bound))
+    if bound and settings.source.until is None:
+        # Such as a variable of the shell that is not set.
+        raise ConfigError("--until is empty; give it a value, or leave it out")
     if available_now is not None:
         settings = settings.once() if available_now else settings.continuously()
     # It may have to be watched for longer than a session takes to be made.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
@@ -49,7 +48,9 @@ def verify(
     # A session that is made while signals are noted ends in good order, too.
     asks_spark = needs_spark(settings, told, offline=offline)
     with session(settings) if asks_spark else nullcontext(), bars(silent=as_json) as make_bar:
-        verdict = compare(settings, told, _mover(make_bar), offline=offline)
+        bar = _TablesBar(make_bar)
+        verdict = compare(settings, told, bar.turn, offline=offline)
+        bar.end()
     if as_json:
         typer.echo(json.dumps({"holds": verdict.holds, **asdict(verdict)}, indent=2))
         raise typer.Exit(0 if verdict.holds else CheckFailed.exit_code)
@@ -57,18 +58,23 @@ def verify(
     typer.echo(_sentence(verdict))
 
 
-def _mover(make_bar: Bars) -> Callable[[SurveyedSoFar], None]:
-    advance: Advance | None = None
+class _TablesBar:
+    """The bar of a verification, which is told of a table when it turns to it: the ones before are done."""
 
-    def move(progress: SurveyedSoFar) -> None:
-        nonlocal advance
-        # Told when it turns to a table: the ones before are done.
-        if advance is None:
-            advance = make_bar(progress.total, "verifying tables")
+    def __init__(self, make_bar: Bars) -> None:
+        self._make_bar = make_bar
+        self._advance: Advance | None = None
+
+    def turn(self, progress: SurveyedSoFar) -> None:
+        if self._advance is None:
+            self._advance = self._make_bar(progress.total, "verifying tables")
         else:
-            advance(1)
+            self._advance(1)
 
-    return move
+    def end(self) -> None:
+        """The last one is done, too, if there was one."""
+        if self._advance is not None:
+            self._advance(1)
 
 
 def _sentence(verdict: Verdict) -> str:

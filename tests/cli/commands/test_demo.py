@@ -3,15 +3,19 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from rich.console import Console
+from typing_extensions import Self
 
-from distributary.commands.demo import _alone, _as_dict, _empty, _print, _tables
-from distributary.errors import ConfigError
+from distributary import cli
+from distributary.commands.demo import _alone, _as_dict, _demonstrate, _empty, _print, _tables
+from distributary.errors import ConfigError, SetupError
 from distributary.ingest.progress import Summary
 from distributary.ingest.supervision.outcome import Restart
-from distributary.producer_sim.demo.scenario import Demonstration, DemoTable
+from distributary.producer_sim.demo.scenario import Demo, Demonstration, DemoTable, write_settings
 from distributary.producer_sim.verify.verdict import TableCount, Verdict
 
 OUTCOME = Demonstration(
@@ -31,13 +35,49 @@ def test_only_what_a_demonstration_left_is_removed(tmp_path: Path) -> None:
     with _alone(folder):
         _empty(folder)
     (folder / "lake").mkdir()
-    (folder / "games.yaml").touch()
+    stack: Any = SimpleNamespace(bootstrap_servers="127.0.0.1:1", registry_url="http://127.0.0.1:1")
+    write_settings(Demo(folder=folder), stack)
     _empty(folder)
     assert not list(folder.iterdir())
     (folder / "thesis.txt").touch()
     with pytest.raises(ConfigError, match="name another --folder"):
         _empty(folder)
     assert (folder / "thesis.txt").exists()
+
+
+def test_a_version_without_a_record_would_show_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distributary.producer_sim.stack.local.LocalStack", None)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["demo", "--folder", str(tmp_path / "out"), "--events", "2", "--versions", "3"])
+    assert ended.value.code == 2
+    said = (
+        "error: --events 2: each of 3 versions takes one at the least; write 3 or more, or fewer --versions\n"
+    )
+    assert capsys.readouterr().err == said
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        {"games.yaml": "name: games\nsink: {root: ./lake}\n", "lake": None, "checkpoints": None},
+        {"lake": None, "checkpoints": None},
+        {"truth.json": "{}"},
+    ],
+)
+def test_somebodys_pipeline_is_left_alone_though_the_pages_call_its_files_so(
+    left: dict[str, str | None], tmp_path: Path
+) -> None:
+    for name, text in left.items():
+        if text is None:
+            (tmp_path / name).mkdir()
+        else:
+            (tmp_path / name).write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match="name another --folder"):
+        _empty(tmp_path)
+    assert {entry.name for entry in tmp_path.iterdir()} == set(left)
 
 
 def test_a_file_in_the_folders_place_is_left_alone(tmp_path: Path) -> None:
@@ -65,9 +105,39 @@ def test_what_a_killed_demonstration_left_running_ends_before_its_folder_goes(tm
 
 def test_the_present_folder_can_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "lake").mkdir()
+    (tmp_path / "stack").mkdir()
     _empty(Path())
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("s3", [False, True])
+def test_what_takes_seconds_is_told_as_it_begins(
+    s3: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told: list[str] = []
+
+    class Stack:
+        def __init__(self, *_: object, **__: object) -> None:
+            pass
+
+        def __enter__(self) -> Self:
+            told.append(capsys.readouterr().err)
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    def no_spark(_: str) -> None:
+        told.append(capsys.readouterr().err)
+        raise SetupError("no Spark")
+
+    monkeypatch.setattr("distributary.producer_sim.stack.local.LocalStack", Stack)
+    monkeypatch.setattr("distributary.ingest.spark.session.spark_session", no_spark)
+    for silent in (False, True):
+        with pytest.raises(SetupError):
+            _demonstrate(Demo(folder=tmp_path, s3=s3), silent)
+    services = "starting a broker, a registry and a store\n" if s3 else "starting a broker and a registry\n"
+    assert told == [services, "starting Spark\n", "", ""]
 
 
 def test_the_tables_show_how_they_grew() -> None:

@@ -41,6 +41,29 @@ def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     spark.conf.set("spark.sql.ansi.enabled", before)
 
 
+def test_its_progress_ends_at_the_last_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = world(
+        tmp_path / "lake", Routed("field", "game_name"), lambda event: str(event.values["game_name"])
+    )
+    made.write()
+    save(made.truth, tmp_path / "truth.json")
+    pipeline = {
+        "name": "games",
+        "source": {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "topics": [TOPIC]},
+        "registry": {"url": "http://127.0.0.1:1"},
+        "route": {"field": "game_name", "table": TEMPLATE},
+        "sink": {"root": "./lake"},
+    }
+    file = tmp_path / "games.yaml"
+    file.write_text(yaml.safe_dump(pipeline), encoding="utf-8")
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["verify", str(file), "--truth", str(tmp_path / "truth.json")])
+    told = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 0, told
+    assert told[0] == "verifying tables"
+    assert told[-1] == "verifying tables: 3 of 3"
+
+
 @pytest.mark.spark
 @pytest.mark.usefixtures("shared")
 def test_an_expression_is_evaluated_in_a_session_with_the_pipeline_s_settings(

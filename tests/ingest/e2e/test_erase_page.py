@@ -23,6 +23,11 @@ def record(game: str, player: Any, score: int) -> bytes:
     return json.dumps({"game": game, "player": player, "score": score}).encode()
 
 
+def plain(text: str) -> str:
+    """Without what each erasure has of its own: when it is final, and its name."""
+    return re.sub(r"after [-0-9: ]+ UTC|[0-9TZ]+-[0-9a-f]{32}", "…", text)
+
+
 # What the command does is in `make test` without the page.
 @pytest.mark.heavy
 def test_the_pages_commands_do_what_it_says(kit: PipelineKit) -> None:
@@ -42,8 +47,7 @@ def test_the_pages_commands_do_what_it_says(kit: PipelineKit) -> None:
         answered, output = said(kit, *shlex.split(line, comments=True))
         assert answered == 0, output
         told.append(output)
-    for line in shown.splitlines():
-        assert line in told[1].splitlines()
+    assert set(plain(shown).splitlines()) <= set(plain(told[1]).splitlines())
     assert "would be erased" in told[0]
     assert [row["player"]["id"] for row in rows_of(kit, "chess")] == [9]
     assert kit.rows("quarantine").num_rows == 0

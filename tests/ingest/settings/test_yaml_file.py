@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from distributary.errors import ConfigError
 from distributary.ingest.settings.filling_in.outside import Outside, fill_in
+from distributary.ingest.settings.model import load
 from distributary.ingest.settings.problems import Place
-from distributary.ingest.settings.yaml_file import Document, read
+from distributary.ingest.settings.yaml_file import Document, Told, read
 
 
 def document(folder: Path, text: str, **environment: str) -> Document:
@@ -148,6 +149,10 @@ def test_the_last_that_is_given_holds(tmp_path: Path) -> None:
     [
         ("sink.root", "--set sink.root: write KEY=VALUE"),
         ("=x", "write KEY=VALUE"),
+        ("[0]=x", r"--set \[0\]: write KEY=VALUE"),
+        (Told("name.first=x", "--env"), "--env name.first: name has no settings below it"),
+        (Told("tables[1]=x", "--env"), r"--env tables\[1\]: tables has 1 items"),
+        (Told("name=[", "--env"), "--env: name: not YAML"),
         ("sink..root=x", "write KEY=VALUE"),
         ("tables[1].mode=upsert", r"--set tables\[1\]: tables has 1 items, counted from 0"),
         ("name[0]=x", r"--set name\[0\]: name has no items"),
@@ -160,6 +165,14 @@ def test_what_is_given_and_cannot_be_put_there_is_told(tmp_path: Path, given: st
     with pytest.raises(ConfigError, match=said) as told:
         given_beside(tmp_path, given)
     assert "=x" not in str(told.value).replace("KEY=VALUE", "")
+
+
+@pytest.mark.parametrize("text", ["[a, b]\n", "5\n", "words\n"])
+def test_nothing_is_put_into_a_file_that_has_no_settings_at_all(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "f.yaml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"f\.yaml:1:1: write a mapping of settings"):
+        load(file, {}, ["name=x", "source.topics=[a]"])
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import shutil
 import socket
@@ -20,7 +21,7 @@ from tests.ingest.storage.stores import Store
 
 from distributary.errors import ConfigError
 from distributary.ingest.storage import authorities, clients, object_store
-from distributary.ingest.storage.clients import sentence
+from distributary.ingest.storage.answers.errors import sentence
 from distributary.ingest.storage.object_store import ObjectFiles
 from distributary.ingest.storage.options import ForObstore, StorageOptions
 from distributary.ingest.storage.place import Place
@@ -173,12 +174,50 @@ def test_a_wrong_key_is_a_permission_error(store: Store) -> None:
             call()
 
 
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("s3://keyless/lake", "looked for in storage.s3.login, in the variables AWS_ACCESS_KEY_ID and"),
+        ("gs://keyless/lake", "looked for in storage.gcs, in the variable GOOGLE_APPLICATION_CREDENTIALS"),
+    ],
+)
+def test_where_no_keys_were_found_it_is_said_where_they_are_looked_for(
+    url: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in list(os.environ):
+        if name.startswith(("AWS_", "GOOGLE_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with socket.socket() as nobody:
+        nobody.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{nobody.getsockname()[1]}"
+        monkeypatch.setenv("AWS_METADATA_ENDPOINT", f"http://{where}")
+        for name in ("HOST", "ROOT", "IP"):
+            monkeypatch.setenv(f"GCE_METADATA_{name}", where)
+        options = StorageOptions.model_validate(
+            {"s3": {"region": "us-east-1"}, "http": {"retry_seconds": 0.1}}
+        )
+        with pytest.raises(ConnectionError, match=rf"/x: no keys were found: they are {told}"):
+            ObjectFiles(Place.parse(url), options).read("x")
+
+
+def test_keys_that_azure_s_machine_does_not_give_were_not_found_either() -> None:
+    said = (
+        "Generic MicrosoftAzure error: Error performing token request: Error performing GET "
+        "http://169.254.169.254/metadata/identity/oauth2/token?resource=x in 5ms - HTTP error: error sending request"
+    )
+    told = sentence(obstore.exceptions.GenericError(said), "azure")
+    assert told.startswith("no keys were found: they are looked for in storage.azure, ")
+    found = "Generic S3 error: Error performing GET http://s3/lake/latest/api/token in 5ms - HTTP error"
+    assert sentence(obstore.exceptions.GenericError(found), "s3") == found
+
+
 def test_what_stands_behind_a_url_is_not_told() -> None:
     error = obstore.exceptions.GenericError(
         "failed at https://account.blob.core.windows.net/lake?sv=1&sig=hush: 403\n\nDebug source: hush"
     )
-    assert "hush" not in sentence(error)
-    assert sentence(error).startswith("failed at https://account.blob.core.windows.net/lake?...")
+    assert "hush" not in sentence(error, "azure")
+    assert sentence(error, "azure").startswith("failed at https://account.blob.core.windows.net/lake?...")
 
 
 ANSWERS = {
@@ -215,7 +254,8 @@ def test_what_a_store_quotes_of_a_request_is_not_told_and_why_it_refuses_it_is(n
         f"Generic S3 error: Server returned non-2xx status code: 400 Bad Request: {answer}\n\nDebug source: hush"
     )
     assert (
-        sentence(error) == f"Generic S3 error: Server returned non-2xx status code: 400 Bad Request: {told}"
+        sentence(error, "s3")
+        == f"Generic S3 error: Server returned non-2xx status code: 400 Bad Request: {told}"
     )
 
 

@@ -128,6 +128,18 @@ def test_status_before_the_first_start(tmp_path: Path) -> None:
         _ = LocalStack(tmp_path).bootstrap_servers
 
 
+def test_a_folder_that_no_server_of_ours_had_is_not_wiped(tmp_path: Path) -> None:
+    for name in ("broker", "registry", "s3"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mine.txt").touch()
+    # One of the three had one.
+    (tmp_path / "broker" / "server.log").touch()
+    LocalStack(tmp_path).down(wipe=True)
+    assert not (tmp_path / "broker").exists()
+    assert (tmp_path / "registry" / "mine.txt").exists()
+    assert (tmp_path / "s3" / "mine.txt").exists()
+
+
 def test_only_loopback_is_listened_on(own: LocalStack) -> None:
     own.up()
     for service in (own.broker, own.registry):

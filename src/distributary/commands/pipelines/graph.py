@@ -64,7 +64,7 @@ def graph(
         return
     try:
         replace(output, f"{text}\n".encode())
-    except OSError as error:
-        raise ConfigError(
-            f"--output {output} cannot be written ({error.strerror}); name another file"
-        ) from None
+    except (OSError, ValueError) as error:
+        # A path that ends in no name, such as an empty one, is a ValueError.
+        why = error.strerror if isinstance(error, OSError) else "it has no name"
+        raise ConfigError(f"--output {output} cannot be written ({why}); name another file") from None

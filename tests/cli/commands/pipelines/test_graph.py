@@ -56,3 +56,12 @@ def test_a_picture_goes_into_a_file(file: Path, tmp_path: Path, capsys: pytest.C
     graph(file, "--format", "svg", "--output", picture)
     assert capsys.readouterr().out == ""
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")  # noqa: S314
+
+
+def test_a_file_without_a_name_cannot_be_written(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["graph", str(file), "--output", ""])
+    assert ended.value.code == 2
+    assert (
+        "error: --output . cannot be written (it has no name); name another file" in capsys.readouterr().err
+    )

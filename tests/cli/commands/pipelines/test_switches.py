@@ -59,3 +59,38 @@ def test_a_file_is_read_for_an_environment_and_a_trial(
     assert checked(file)["env"] == "test"
     # What a file names is run by nobody who only checks it.
     assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["settings", "check", "--debug-suffix", ""],
+        ["settings", "check", "--env", ""],
+        ["graph", "--debug-suffix", ""],
+        ["run", "--until", ""],
+        ["run", "--until", " "],
+        ["run", "--until", "null"],
+    ],
+)
+def test_a_variable_of_the_shell_that_is_empty_is_refused(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def go_on(*_: object) -> None:
+        raise AssertionError("the pipeline would run without an end")
+
+    monkeypatch.setattr("distributary.ingest.lease.holding.looked_for", go_on)
+    file = tmp_path / "games.yaml"
+    file.write_text(SETTINGS.replace("${command:touch ran}", "${NONE:-x}"), encoding="utf-8")
+    *command, option, value = words
+    with pytest.raises(SystemExit) as ended:
+        cli.main([*command, str(file), "--set", "env=dev", option, value])
+    assert ended.value.code == 2
+    assert f"error: {option} is empty; " in capsys.readouterr().err
+
+
+def test_a_bound_that_is_none_is_told_as_of_until(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "games.yaml"
+    file.write_text(SETTINGS.replace("${command:touch ran}", "${NONE:-x}"), encoding="utf-8")
+    with pytest.raises(SystemExit):
+        cli.main(["run", str(file), "--env", "dev", "--until", "garbage"])
+    assert "error: --until: source.until: write a point in time" in capsys.readouterr().err

@@ -120,8 +120,20 @@ def test_patterns_of_topics_keep_their_braces_and_what_is_said_of_a_topic_is_sai
 def test_a_word_that_names_no_environment_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"env: DISTRIBUTARY_ENV names no environment; write up to 50"):
         loaded(tmp_path, DISTRIBUTARY_ENV="../prod")
-    with pytest.raises(ConfigError, match=r"--set: env: env names no environment"):
+    with pytest.raises(ConfigError, match=r"^--set: env: it names no environment"):
+        loaded(tmp_path, "env=a b")
+
+
+def test_what_cannot_work_of_an_option_of_its_own_is_told_as_of_that(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^--env: env: it names no environment"):
         loaded(tmp_path, *switches("a b", None))
+    with pytest.raises(ConfigError, match=r"^--debug-suffix: debug_suffix: it does not match"):
+        loaded(tmp_path, *switches("dev", "/x"))
+    by_program = r"^from_file\(debug_suffix=…\): debug_suffix: it does not match"
+    with pytest.raises(ConfigError, match=by_program):
+        Settings.from_file(tmp_path / "games.yaml", {}, env="dev", debug_suffix="/x")
+    with pytest.raises(ConfigError, match=r"^from_file\(debug_suffix=…\) is empty"):
+        Settings.from_file(tmp_path / "games.yaml", {}, env="dev", debug_suffix="")
 
 
 def test_braces_that_are_doubled_are_braces(tmp_path: Path) -> None:
