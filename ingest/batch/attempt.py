@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property, partial
@@ -63,13 +63,16 @@ _log = logging.getLogger(__name__)
 
 _ANY: Coordinates = ("", 0, 0)
 
+# Of tables that are never made there may be as many as records have texts for their names.
+_MOST_NEW = 1_000
+
 
 @dataclass
 class RunMemory:
     """What a run remembers from one query to the next: how often the newest batch was begun, and what it has warned of.
 
     remade  the tables that were gone and were made anew
-    vetoed  record types that tables did not take, which will come again, and why
+    vetoed  record types that tables did not take in the newest batch, or would not have, which will come again, and why
     """
 
     attempts: dict[int, int] = field(default_factory=dict)
@@ -92,9 +95,20 @@ class RunMemory:
 
     def note_vetoed(self, pins: Pins) -> None:
         """Take note of what tables did not take in a batch, so that the next one need not be read twice to find out."""
+        self.vetoed = {}
         for folder, keys in pins.turn.vetoed.items():
             for key, verdict in keys.items():
                 self.vetoed.setdefault(key, {})[folder] = verdict
+
+    def vetoed_by_new(self, known: Container[str]) -> list[Veto]:
+        """Of that what is of tables that are still not there, in which nothing but their rule had a say."""
+        found = [
+            Veto(folder, key, stops=False, why=verdict.detail, first=_ANY, reason=verdict.reason)
+            for key, folders in self.vetoed.items()
+            for folder, verdict in folders.items()
+            if folder not in known and verdict.reason == COLUMNS
+        ]
+        return found[-_MOST_NEW:]
 
     def sent(self) -> int:
         """How many requests to object stores the driver has sent since this was asked last."""
@@ -292,13 +306,7 @@ class Attempts:
         known = {one.key for one in records}
         there = {key: folders for key, folders in self.run.memory.vetoed.items() if key in known}
         met = {key: dict.fromkeys(folders, _ANY) for key, folders in there.items()}
-        # Of a table that is still not there nothing but its rule had a say.
-        again = [
-            Veto(folder, key, stops=False, why=verdict.detail, first=_ANY, reason=verdict.reason)
-            for key, folders in there.items()
-            for folder, verdict in folders.items()
-            if folder not in before.known and verdict.reason == COLUMNS
-        ]
+        again = [one for one in self.run.memory.vetoed_by_new(before.known) if one.key in known]
         return [*(one for one in vetoes.of(met, before.met) if not one.stops), *again]
 
     def before(self, last: Manifest | None) -> Before:

@@ -99,7 +99,7 @@ class Effects:
             told = self._unreadable(candidate)
             if columns is not None:
                 own = shaped[candidate]
-                told = self._unshapeable(columns, rules) or (
+                told = self._refused(candidate, columns, table, rules) or (
                     *verdicts_of_table(own, table.layout, rules),
                     *verdicts([*gone, *self._unrouted(columns, gone)], own, table.layout, rules),
                 )
@@ -108,7 +108,7 @@ class Effects:
     def on_reached(self, candidate: Candidate, table: PinnedTable) -> Told:
         """In a table that has met nothing like it, should records go there all the same."""
         columns, rules = self._columns(candidate) or _NOTHING, self._rules.of(table.entity)
-        return self._unshapeable(columns, rules) or verdicts_of_table(
+        return self._refused(candidate, columns, table, rules) or verdicts_of_table(
             columns_of(rules.reshape, columns), table.layout, rules.with_fixed(table.fixed)
         )
 
@@ -151,6 +151,13 @@ class Effects:
             )
             found = [*found, *of_routes(raw, found, table.layout.columns, rules)]
         return verdicts(found, shaped, table.layout, rules)
+
+    def _refused(self, candidate: Candidate, columns: pa.Schema, table: PinnedTable, rules: Rules) -> Told:
+        """What is told of a schema whose records a table does not take by its rule, whatever it met."""
+        key = (candidate.ref, self._codec.default_path)
+        described = self._candidates.description(key, candidate.schema)
+        changes = () if described is None else called_before(described)
+        return self._unshapeable(columns, rules) or self._shown(changes, columns, table, rules)
 
     def _shown(
         self, changes: Iterable[SchemaChange], record: pa.Schema, table: PinnedTable, rules: Rules
