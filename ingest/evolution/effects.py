@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from distributary.errors import BadSchema
 from distributary.ingest.columns.layout import NO_COLUMNS, source_of
 from distributary.ingest.evolution.candidates import Candidate, Candidates
 from distributary.ingest.evolution.rules import Rules
-from distributary.ingest.evolution.transitions import Transitions
+from distributary.ingest.evolution.transitions import Renames, Transitions
 from distributary.ingest.evolution.verdicts import (
     TableVerdict,
     absent,
@@ -31,7 +32,7 @@ from distributary.ingest.kafka.columns import of_records
 from distributary.ingest.pins import PinnedRecord, PinnedTable, RecordKey
 from distributary.ingest.reshaping.descriptions import described as reshaped
 from distributary.ingest.reshaping.shape import columns_of, why_unshapeable
-from distributary.ingest.reshaping.shown import called_before, shown, why_shown
+from distributary.ingest.reshaping.shown import shown, why_shown
 
 Told: TypeAlias = tuple[TableVerdict, ...]
 
@@ -52,6 +53,7 @@ class Effects:
         self._codec, self._candidates, self._rules = codec, candidates, rules
         self._transitions, self._came = transitions, tuple(came)
         self._nowhere: frozenset[tuple[str, ...]] | None = None
+        self._renames = lru_cache(maxsize=None)(self._renames_of)
 
     def name(self, candidate: Candidate, path: RecordPath | None = None) -> str:
         """What a schema calls its record type at this place; empty where it cannot be decoded with."""
@@ -139,11 +141,11 @@ class Effects:
         if refused := self._unshapeable(record, rules):
             return refused
         shaped = columns_of(rules.reshape, record)
+        if refused := self._shown(candidate, path, table, rules):
+            return refused
         if described is None or was is None:
             return verdicts_of_table(shaped, table.layout, rules)
         found = classify(was, described)
-        if refused := self._shown([*called_before(described), *found], record, table, rules):
-            return refused
         if rules.reshape is not None:
             raw, earlier = found, self._codec.reader(before.schema, path).schema
             found = classify(
@@ -154,19 +156,24 @@ class Effects:
 
     def _refused(self, candidate: Candidate, columns: pa.Schema, table: PinnedTable, rules: Rules) -> Told:
         """What is told of a schema whose records a table does not take by its rule, whatever it met."""
-        key = (candidate.ref, self._codec.default_path)
-        described = self._candidates.description(key, candidate.schema)
-        changes = () if described is None else called_before(described)
-        return self._unshapeable(columns, rules) or self._shown(changes, columns, table, rules)
+        path = self._codec.default_path
+        return self._unshapeable(columns, rules) or self._shown(candidate, path, table, rules)
 
-    def _shown(
-        self, changes: Iterable[SchemaChange], record: pa.Schema, table: PinnedTable, rules: Rules
-    ) -> Told:
+    def _shown(self, candidate: Candidate, path: RecordPath, table: PinnedTable, rules: Rules) -> Told:
         """What is told of records that would show what a rule hides, by another name."""
-        change = None if rules.reshape is None else shown(rules.reshape, changes, record)
+        change = None
+        if rules.reshape is not None and rules.reshape.hides and not candidate.schema.inferred:
+            change = shown(rules.reshape, *self._renames(candidate, path))
         if change is None or not shows(change, table.layout, rules):
             return ()
         return (unshapeable(why_shown(change), rules),)
+
+    def _renames_of(self, candidate: Candidate, path: RecordPath) -> Renames:
+        key, columns = (candidate.ref, path), self._columns(candidate, path) or _NOTHING
+        described = self._candidates.description(key, candidate.schema)
+        if described is None:
+            return (), columns, ()
+        return self._transitions.renames(key, described, columns)
 
     def _unshapeable(self, columns: pa.Schema, rules: Rules) -> Told:
         """What is told of records with these columns where they cannot have those that a rule wants."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -21,6 +22,9 @@ from distributary.ingest.reshaping.shown import called_before, shown
 # Record types of which so much of all top-level fields is alike count as one whose name changed.
 _ALIKE = 0.5
 
+# What led to a record type, the columns of its records, and what other schemas of it tell.
+Renames: TypeAlias = tuple[Sequence[SchemaChange], pa.Schema, Sequence[SchemaChange]]
+
 
 class Transitions:
     """What led from one known record type to another."""
@@ -32,6 +36,7 @@ class Transitions:
         self._found = lru_cache(maxsize=None)(self._changes)
         self._made = lru_cache(maxsize=None)(self._reshaped)
         self._description = lru_cache(maxsize=None)(self._described)
+        self._renames = lru_cache(maxsize=None)(self._renames_of)
         self._shown = lru_cache(maxsize=None)(self._newly_shown)
 
     def before(self, key: RecordKey, history: Sequence[RecordKey]) -> RecordKey | None:
@@ -70,11 +75,18 @@ class Transitions:
         return None if rule is None or not rule.hides or self.inferred(key) else self._shown(key, rule)
 
     def _newly_shown(self, key: RecordKey, rule: Reshape) -> SchemaChange | None:
-        now, columns = self._description(key), self._own_columns(key)
+        return shown(rule, *self._renames(key))
+
+    def _renames_of(self, key: RecordKey) -> Renames:
+        return self.renames(key, self._description(key), self._own_columns(key))
+
+    def renames(self, key: RecordKey, now: RecordDescription, columns: pa.Schema) -> Renames:
+        """How the fields of a record type were called, by its own schema and by all others of it that are known; it may not be known itself."""
         known = (one for one in self._records if one != key and not self.inferred(one))
-        earlier = [one for one in known if _are_states_of_one(self._description(one), now)]
-        told = (called_before(now), *(self.changes(one, key) for one in earlier))
-        return shown(rule, chain.from_iterable(told), columns)
+        others = [one for one in map(self._description, known) if _are_states_of_one(one, now)]
+        led = chain(called_before(now), *(classify(one, now) for one in others))
+        told = chain.from_iterable(map(called_before, others))
+        return _only_renames(led), columns, _only_renames(told)
 
     def _decoded(self, key: RecordKey) -> pa.Schema:
         return self._codec.reader(self._records[key].schema, key[1]).schema
@@ -124,3 +136,7 @@ def same_name(before: RecordDescription, after: RecordDescription) -> bool:
 def _are_states_of_one(one: RecordDescription, other: RecordDescription) -> bool:
     """Whether two descriptions are of one record type by what they are called, whichever of them came first."""
     return same_name(one, other) or same_name(other, one)
+
+
+def _only_renames(changes: Iterable[SchemaChange]) -> Sequence[SchemaChange]:
+    return [*dict.fromkeys(one for one in changes if one.kind == "renamed")]

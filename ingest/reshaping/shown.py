@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -14,23 +14,51 @@ from distributary.ingest.reshaping.leftovers import landing
 from distributary.ingest.reshaping.rule import Path, Reshape
 
 
-def shown(rule: Reshape, changes: Iterable[SchemaChange], record: pa.Schema) -> SchemaChange | None:
+def shown(
+    rule: Reshape, changes: Iterable[SchemaChange], record: pa.Schema, told: Iterable[SchemaChange] = ()
+) -> SchemaChange | None:
     """The first field of records with these columns by whose name something would be seen that the rule hides; None where there is none.
 
     changes  what led to these records from others, as they are without the rule
+    told     what other schemas of such records tell of theirs: an alias goes in time, and what it told is so all the same
     """
-    for change in changes:
-        if change.kind != "renamed":
-            continue
-        path = parts(change.column)
-        now = landing(rule, record, path)
+    before: dict[Path, list[str]] = {}
+    for change in (*changes, *told):
+        if change.kind == "renamed":
+            before.setdefault(parts(change.column), []).append(change.before)
+    for path in before:
+        now = landing(rule, record, path) if _has(record, path) else None
         # Whoever wrote a rule that names the very field knows of it.
         if now is None or now.here:
             continue
-        was = pa.schema(_as_before(record, path, change.before))
-        if landing(rule, was, (*path[:-1], change.before)) is None:
-            return change
+        name = _hidden_as(rule, record, path, before)
+        if name is not None:
+            return SchemaChange("renamed", ".".join(map(part, path)), name, path[-1])
     return None
+
+
+def _hidden_as(
+    rule: Reshape, record: pa.Schema, path: Path, before: Mapping[Path, Sequence[str]]
+) -> str | None:
+    """By which of the names that a field had, one after the other, the rule hides it; None for none."""
+    left, seen = list(before[path]), set[str]()
+    for name in left:
+        earlier = (*path[:-1], name)
+        # Where both are there they are two.
+        if name in seen or _has(record, earlier):
+            continue
+        seen.add(name)
+        spot = landing(rule, pa.schema(_as_before(record, path, name)), earlier)
+        if spot is None:
+            return name
+        if not spot.here:
+            left += before.get(earlier, ())
+    return None
+
+
+def _has(fields: Iterable[pa.Field], path: Path) -> bool:
+    found = next((field for field in fields if field.name == path[0]), None)
+    return found is not None and (len(path) == 1 or _has(children(found.type), path[1:]))
 
 
 def _as_before(fields: Iterable[pa.Field], path: Path, name: str) -> Iterator[pa.Field]:

@@ -164,6 +164,18 @@ def test_a_schema_that_calls_a_hidden_field_otherwise_is_told(tmp_path: Path, me
         assert not [one_ for one_ in plan(by, OLD, later, layout=layout, met=met) if one_[0] == "changed"]
 
 
+def test_so_is_one_of_which_only_schemas_before_the_last_tell_it(tmp_path: Path) -> None:
+    """A run holds it against all that it knows, and its records wait."""
+    between = event(2, GAME, one("string", "mail", aliases=["email"]))
+    without = event(3, GAME, one("int", "level"))
+    later = event(4, GAME, one("int", "level"), one("string", "mail"))
+    layout = pa.schema([("game", pa.string()), ("level", pa.int32())])
+    by, versions = chosen(tmp_path, {"leave": ["email"]}), (OLD, between, without, later)
+    told = [("changed", "", "quarantine", "tables[0].columns")]
+    for met in (3, None):
+        assert plan(by, *versions, layout=layout, met=met) == told
+
+
 def test_a_table_that_meets_such_a_schema_tells_of_that_and_of_no_column_that_is_gone(tmp_path: Path) -> None:
     by = rules_for(chosen(tmp_path, {"rename": {"level": "phone"}}))
     layout = pa.schema([("game", pa.string()), ("phone", pa.int32()), ("email", pa.string())])

@@ -179,6 +179,29 @@ def test_what_a_rule_hides_is_shown_by_no_other_name(tmp_path: Path, columns: di
     )
 
 
+@pytest.mark.parametrize(
+    "third",
+    [
+        # The alias went, as aliases do once all have read it; and it was called otherwise once more.
+        one("string", "mail"),
+        one("string", "post", aliases=["mail"]),
+    ],
+)
+def test_nor_by_one_that_only_a_schema_between_tells(tmp_path: Path, third: Any) -> None:
+    schemas = {1: event(1, GAME, EMAIL), 2: event(2, GAME, MAIL), 3: event(3, GAME, third, LEVEL)}
+
+    def found(leave: list[str], **columns: Any) -> list[str]:
+        rule = {"match": "*", "columns": {"leave": leave, **columns}}
+        return [
+            one.why.partition(",")[0] for one in vetoes(tmp_path, (1,), 3, schemas=schemas, tables=[rule])
+        ]
+
+    name = third["name"]
+    assert found(["email"]) == [f"field {name} was called email"] * 2
+    assert found(["email", name]) == []
+    assert found(["email"], cast={"mail": "string", name: "string"}) == []
+
+
 def test_a_new_name_that_the_rule_knows_is_no_matter(tmp_path: Path) -> None:
     assert shown(tmp_path, [EMAIL], [MAIL], {"leave": ["email", "mail"]}) == []
     assert shown(tmp_path, [EMAIL], [MAIL], {"leave": ["email"], "rename": {"mail": "post"}}) == []
