@@ -40,6 +40,9 @@ _DECIMAL = re.compile(r"decimal\(\s*([0-9]{1,2})\s*,\s*([0-9]{1,2})\s*\)")
 
 _MOST_DIGITS = 38
 
+# So many values are cast together where one of all has no place.
+_PORTION = 64
+
 # Days and microseconds of the years 1 to 9999, which is what SQL's types hold.
 _DAYS = (-719_162, 2_932_896)
 _MICROSECONDS = (-62_135_596_800_000_000, 253_402_300_799_999_999)
@@ -94,10 +97,23 @@ def cast(values: pa.Array, to: pa.DataType, unit: str | None = None) -> tuple[pa
         if (whole := _tried(way, values)) is not None:
             return whole, np.zeros(len(values), np.bool_)
     found = values.dictionary_encode()
-    made = [_first(found.dictionary.slice(place, 1), to, ways) for place in range(len(found.dictionary))]
+    made = list(_in_portions(found.dictionary, to, ways))
     cells = pa.concat_arrays(made) if made else pa.nulls(0, to)
     stored = cells.take(found.indices)
     return stored, is_valid(values) & ~is_valid(stored)
+
+
+def _in_portions(
+    values: pa.Array, to: pa.DataType, ways: Sequence[Callable[[pa.Array], pa.Array]]
+) -> Iterator[pa.Array]:
+    """Values by the first way that takes each: of most portions there is none that takes not all, and one by one they take many times as long."""
+    for start in range(0, len(values), _PORTION):
+        some = values.slice(start, _PORTION)
+        whole = _tried(ways[0], some)
+        if whole is not None:
+            yield whole
+        else:
+            yield from (_first(some.slice(place, 1), to, ways) for place in range(len(some)))
 
 
 def _first(value: pa.Array, to: pa.DataType, ways: Sequence[Callable[[pa.Array], pa.Array]]) -> pa.Array:
