@@ -30,6 +30,8 @@ KEY = pa.schema([("text", pa.string()), ("scalar", pa.bool_())])
 
 _Text = tuple[str | None, bool]
 
+_Naming = Callable[[Any], Any]
+
 
 class KeyReader(RecordReader):
     """Decodes keys of one schema to `KEY`: a scalar as it is written, a record as JSON. Made by `KeyCodec.reader`."""
@@ -74,27 +76,30 @@ class KeyCodec(Codec):
         return _rows(self._auto.reader(schema, path), _record)
 
 
-def _rows(inner: RecordReader, text: Callable[[dict[str, Any], pa.StructType], _Text]) -> KeyReader:
+def _rows(inner: RecordReader, text: Callable[[dict[str, Any], _Naming], _Text]) -> KeyReader:
+    named = _naming_of(pa.struct(list(inner.schema)))
+
     def texts(payloads: pa.BinaryArray) -> list[_Text | None]:
         decoded = inner.decode(payloads)
         found: list[_Text | None] = [None] * len(payloads)
-        rows, of = decoded.rows.to_pylist(maps_as_pydicts="lossy"), pa.struct(list(decoded.rows.schema))
+        rows = decoded.rows.to_pylist(maps_as_pydicts="lossy")
         for row, values in zip(decoded.source.tolist(), rows, strict=True):
-            found[row] = text(values, of)
+            found[row] = text(values, named)
         return found
 
     return KeyReader(inner.name, texts)
 
 
-def _scalar(row: dict[str, Any], of: pa.StructType) -> _Text:
+def _scalar(row: dict[str, Any], named: _Naming) -> _Text:
     """The one value of a schema that is no record; a list or a map is none either."""
     value = next(iter(row.values()), None)
     if isinstance(value, dict | list):
-        return _dumped(value, of[0].type), False
-    return _written(value, of[0].type if row else pa.null()), True
+        (value,) = named(row).values()
+        return compact(value, _plain), False
+    return _written(value), True
 
 
-def _written(value: Any, of: pa.DataType) -> str | None:
+def _written(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bytes):
@@ -103,34 +108,42 @@ def _written(value: Any, of: pa.DataType) -> str | None:
         except UnicodeDecodeError:
             return _plain(value)
     plain = number(value) if isinstance(value, float) else value
-    return _dumped(plain, of) if isinstance(plain, bool | int | float) else _plain(plain)
+    return compact(plain, _plain) if isinstance(plain, bool | int | float) else _plain(plain)
 
 
-def _record(row: dict[str, Any], of: pa.StructType) -> _Text:
-    return _dumped(row, of), False
+def _record(row: dict[str, Any], named: _Naming) -> _Text:
+    return compact(named(row), _plain), False
 
 
-def _dumped(value: Any, of: pa.DataType) -> str:
-    return compact(_named(value, of), _plain)
-
-
-def _named(value: Any, of: pa.DataType) -> Any:
-    """The same with what JSON lacks as text: NaN, and a map's keys of unsigned 64 bits, which are decimals.
+def _naming_of(of: pa.DataType) -> _Naming:
+    """What gives values of a type with what JSON lacks as text: NaN, and a map's keys of unsigned 64 bits, which are decimals.
 
     A map's entries come in no particular order, and one key is to have one text.
     """
-    if value is None:
-        return None
+    within = [_naming_of(field.type) for field in children(of)]
+    if not any(one is not _as_it_is for one in within) and not kinds.is_map(of):
+        return _number if kinds.is_floating(of) else _as_it_is
     if kinds.is_map(of):
-        return {
-            str(name) if isinstance(name, Decimal) else name: _named(value[name], of.item_type)
-            for name in sorted(value)
-        }
+        item = within[1]
+        return lambda value: (
+            value
+            and {
+                str(name) if isinstance(name, Decimal) else name: item(value[name]) for name in sorted(value)
+            }
+        )
     if kinds.is_struct(of):
-        return {field.name: _named(value[field.name], field.type) for field in of}
-    if isinstance(value, list):
-        return [_named(one, children(of)[0].type) for one in value]
-    return number(value) if isinstance(value, float) else value
+        fields = [(field.name, one) for field, one in zip(of, within, strict=True)]
+        return lambda value: value and {name: one(value[name]) for name, one in fields}
+    element = within[0]
+    return lambda value: value and [element(one) for one in value]
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _number(value: float | None) -> float | str | None:
+    return None if value is None else number(value)
 
 
 def _plain(value: Any) -> str:
