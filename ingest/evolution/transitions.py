@@ -83,7 +83,11 @@ class Transitions:
     def renames(self, key: RecordKey, now: RecordDescription, columns: pa.Schema) -> Renames:
         """How the fields of a record type were called, by its own schema and by all others of it that are known; it may not be known itself."""
         known = (one for one in self._records if one != key and not self.inferred(one))
-        others = [one for one in map(self._description, known) if _are_states_of_one(one, now)]
+        others = [
+            one
+            for one in map(self._description, known)
+            if _are_states_of_one(one, now) and not _are_two_by_numbers(one, now)
+        ]
         led = chain(called_before(now), *(classify(one, now) for one in others))
         told = chain.from_iterable(map(called_before, others))
         return _only_renames(led), columns, _only_renames(told)
@@ -136,6 +140,15 @@ def same_name(before: RecordDescription, after: RecordDescription) -> bool:
 def _are_states_of_one(one: RecordDescription, other: RecordDescription) -> bool:
     """Whether two descriptions are of one record type by what they are called, whichever of them came first."""
     return same_name(one, other) or same_name(other, one)
+
+
+def _are_two_by_numbers(one: RecordDescription, other: RecordDescription) -> bool:
+    """Whether of the fields with the same numbers most have other names, and of these most other types: such messages are only called alike, as all of Kafka Connect's are."""
+    numbered = {field.number: field for field in one.fields if field.number is not None}
+    same = [(numbered[field.number], field) for field in other.fields if field.number in numbered]
+    named = [(was, now) for was, now in same if was.name != now.name]
+    typed = [now for was, now in named if was.type.column != now.type.column]
+    return len(named) * 2 > len(same) and len(typed) * 2 > len(named)
 
 
 def _only_renames(changes: Iterable[SchemaChange]) -> Sequence[SchemaChange]:
