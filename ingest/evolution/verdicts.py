@@ -141,10 +141,10 @@ def unshapeable(why: str, rules: Rules) -> TableVerdict:
 
 
 def shows(change: SchemaChange, layout: Layout | None, rules: Rules) -> bool:
-    """Whether values of a field come into a table with these columns; None for one that is yet to be, which has all."""
+    """Whether values of a field that `shown` told come into a table with these columns; None for one that is yet to be, which has all."""
     if layout is None or (rules.policies.new_field != "ignore" and rules.growth_stops is None):
         return True
-    return column_path(layout.columns, parts(change.column)) is not None
+    return column_path(layout.columns, parts(change.after)) is not None
 
 
 def of_routes(

@@ -30,10 +30,9 @@ def let_land(rule: Reshape, record: pa.Schema, texts: pa.StringArray | None) -> 
     return pa.array(kept, pa.string()) if any(kept) else None
 
 
-def landing(rule: Reshape, record: pa.Schema, path: Path) -> Spot | None:
-    """What a rule says of a place in records with these columns; None where what stands there is not to land, or something in it."""
-    landed = _landing(Spot.top(rule), pa.struct(list(record)), path)
-    return None if landed is None else landed[1]
+def landing(rule: Reshape, record: pa.Schema, path: Path) -> tuple[Path, Spot] | None:
+    """What a place in records with these columns is called by a rule, and what it says of it; None where what stands there is not to land, or something in it."""
+    return _landing(Spot.top(rule), pa.struct(list(record)), path)
 
 
 def _left(rule: Reshape, record: pa.Schema, text: str) -> str | None:

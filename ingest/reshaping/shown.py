@@ -17,7 +17,7 @@ from distributary.ingest.reshaping.rule import Path, Reshape
 def shown(
     rule: Reshape, changes: Iterable[SchemaChange], record: pa.Schema, told: Iterable[SchemaChange] = ()
 ) -> SchemaChange | None:
-    """The first field of records with these columns by whose name something would be seen that the rule hides; None where there is none.
+    """The first field of records with these columns by whose name something would be seen that the rule hides; None where there is none. `after` is where that would be.
 
     changes  what led to these records from others, as they are without the rule
     told     what other schemas of such records tell of theirs: an alias goes in time, and what it told is so all the same
@@ -29,12 +29,16 @@ def shown(
     for path in before:
         now = landing(rule, record, path) if _has(record, path) else None
         # Whoever wrote a rule that names the very field knows of it.
-        if now is None or now.here:
+        if now is None or now[1].here:
             continue
         name = _hidden_as(rule, record, path, before)
         if name is not None:
-            return SchemaChange("renamed", ".".join(map(part, path)), name, path[-1])
+            return SchemaChange("renamed", _dotted(path), name, _dotted(now[0]))
     return None
+
+
+def _dotted(path: Path) -> str:
+    return ".".join(map(part, path))
 
 
 def _hidden_as(
@@ -48,10 +52,10 @@ def _hidden_as(
         if name in seen or _has(record, earlier):
             continue
         seen.add(name)
-        spot = landing(rule, pa.schema(_as_before(record, path, name)), earlier)
-        if spot is None:
+        landed = landing(rule, pa.schema(_as_before(record, path, name)), earlier)
+        if landed is None:
             return name
-        if not spot.here:
+        if not landed[1].here:
             left += before.get(earlier, ())
     return None
 

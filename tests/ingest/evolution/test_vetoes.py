@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.ingest.avro_records import GAME, event, one
 from tests.ingest.pipelines import rules_for, settings
@@ -214,7 +215,7 @@ def test_a_new_name_that_the_rule_knows_is_no_matter(tmp_path: Path) -> None:
 def test_what_is_hidden_within_is_shown_by_no_other_name_of_what_is_around_it(tmp_path: Path) -> None:
     who = {"type": "record", "name": "Who", "fields": [EMAIL, LEVEL]}
     for leave in ("who.email", "who"):
-        found = shown(tmp_path, [one(who, "who")], [one(who, "whom", aliases=["who"])], {"leave": ["email"]})
+        found = shown(tmp_path, [one(who, "who")], [one(who, "whom", aliases=["who"])], {"leave": [leave]})
         assert [why for *_, why in found] == ["field whom was called who"] * 2
     many = {"type": "array", "items": who}
     later = {"type": "array", "items": {**who, "fields": [MAIL, LEVEL]}}
@@ -241,7 +242,7 @@ def test_nor_where_the_whole_is_no_record_and_has_it_within(tmp_path: Path, arou
     assert [one.reason for one in found] == ["columns"] * 2
 
 
-PROTOBUF = 'syntax = "proto3"; message Event { string game = 1; string %s = 2; int32 level = 3; }'
+PROTOBUF = "message Event { string game = 1; string %s = 2; int32 level = 3; }"
 
 
 def of_protobuf(root: Path, *texts: str) -> list[str]:
@@ -275,18 +276,27 @@ def test_a_message_of_the_same_name_in_another_topic_is_another_one(tmp_path: Pa
 
 
 def test_a_number_tells_it_of_protobuf(tmp_path: Path) -> None:
-    texts = {1: PROTOBUF % "email", 2: PROTOBUF % "mail"}
-    codec = load_codec("protobuf")
+    found = of_protobuf(tmp_path, PROTOBUF % "email", PROTOBUF % "mail")
+    assert found == ["field mail was called email"]
+
+
+def test_where_tables_get_no_columns_it_is_shown_by_one_that_is_there_by_the_rules_names(
+    tmp_path: Path,
+) -> None:
+    who, later = ({"type": "record", "name": "Who", "fields": [field]} for field in (EMAIL, MAIL))
     records = [
-        PinnedRecord((ref, codec.default_path), Schema(ref, "PROTOBUF", text)) for ref, text in texts.items()
+        PinnedRecord((ref, ()), event(ref, GAME, one(of, "who"))) for ref, of in ((1, who), (2, later))
     ]
+    rule = {"match": "*", "columns": {"leave": ["who.email"], "rename": {"who": "person"}}}
     said = settings(
         tmp_path,
         route={"field": "game"},
-        decode={"format": "protobuf"},
-        tables=[{"match": "*", "columns": {"leave": ["email"]}}],
+        decode={"format": "avro"},
+        policies={"new_field": "ignore"},
+        tables=[rule],
     )
-    known = {"chess": PinnedTable("chess", NO_COLUMNS)}
-    met: Met = {(2, codec.default_path): {"chess": AT}}
-    (found,) = Vetoes(codec, records, rules_for(said), known).of(met, {})
-    assert (found.reason, found.why.partition(",")[0]) == ("columns", "field mail was called email")
+    met: Met = {(2, ()): {"chess": AT}}
+    for name, expected in (("mail", 1), ("post", 0)):
+        layout = Layout(pa.schema([("person", pa.struct([(name, pa.string())]))]))
+        known = {"chess": PinnedTable("chess", layout)}
+        assert len(Vetoes(AVRO, records, rules_for(said), known).of(met, {})) == expected
