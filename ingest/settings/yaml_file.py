@@ -35,7 +35,7 @@ class Told(str):
     option: str
 
     def __new__(cls, text: str, option: str) -> Self:
-        """This text, given by this option."""
+        """The text, given by this option."""
         told = super().__new__(cls, text)
         told.option = option
         return told
