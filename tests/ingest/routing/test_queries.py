@@ -65,6 +65,8 @@ def test_what_spark_cannot_read_is_refused_with_its_line(case: str, command: Com
         {"sql": "WITH a AS (SELECT *, {entity} AS game FROM {table}) SELECT * FROM a -- all of it"},
         {"sql": "FROM {table} |> WHERE a > 1;"},
         {"sql": "SELECT '$${spark.app.name}' AS a, $${b} FROM {table}"},
+        {"sql": "SELECT * FROM {table} DISTRIBUTE BY a SORT BY b"},
+        {"sql": "{table} JOIN players USING (id)"},
         {"inputs": ["{table}", "other_{entity}"], "sql": "TABLE other_{entity} UNION ALL TABLE {table}"},
         aggregate(by=["a.day", "date(at) AS d"], columns={"n": "count(*) FILTER (WHERE a = 'x')"}, where="a"),
         stream(by=["lower(city) AS city"], where="this.n > 1"),
