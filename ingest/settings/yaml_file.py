@@ -72,6 +72,10 @@ class Document:
         """The same in words."""
         return where(self.path, self.place(keys))
 
+    def told(self, keys: Keys, message: str) -> str:
+        """What somebody else found of a setting, behind its place, which may quote what was filled in."""
+        return f"{self.where(keys)}: {as_said(message, self.filled)}"
+
     def has(self, keys: Keys) -> bool:
         """Whether the file has such a setting."""
         return keys in self.values

@@ -79,6 +79,32 @@ def test_what_spark_can_read_is_not(derive: dict[str, Any], command: Command, tm
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"derive": {"sql": "SELECT f(a, ${PEPPER} ${PEPPER}) FROM {table}"}},
+        {"derive": aggregate(where="f(a, ${PEPPER} ${PEPPER})")},
+        {"tables": [{"match": "*", "expect": {"peppered": "f(a, ${PEPPER} ${PEPPER})"}}]},
+        {
+            "route": {
+                "by": "expression",
+                "expression": "f(a, ${PEPPER} ${PEPPER})",
+                "table": "silver_{entity}",
+            }
+        },
+    ],
+)
+def test_what_was_filled_in_is_not_told(
+    said: dict[str, Any], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PEPPER", "hunter2")
+    code, _, told = command(
+        "settings", "check", settings_with(tmp_path, **{"derive": {"sql": "TABLE {table}"}, **said})
+    )
+    assert (code, "hunter2" in told, "near '${PEPPER}'" in told) == (2, False, True)
+
+
+@pytest.mark.spark
 def test_a_text_that_a_session_would_read_otherwise_is_left_to_it(command: Command, tmp_path: Path) -> None:
     derive = {"sql": "SELECT IN A LANGUAGE OF THEIR OWN"}
     spark = {"conf": {"spark.sql.extensions": "com.example.Parser"}}
