@@ -99,11 +99,12 @@ def _empty(folder: Path) -> None:
     from distributary.producer_sim.stack.local import LocalStack
 
     left = list(folder.iterdir())
-    if not _is_ours(folder, {entry.name for entry in left}):
+    stack = LocalStack(folder / "stack") if (folder / "stack").is_dir() else None
+    if not _is_ours(folder, {entry.name for entry in left}) or (stack is not None and stack.has_others):
         raise ConfigError(f"{folder} holds files that no demonstration left there; name another --folder")
-    if (folder / "stack").is_dir():
+    if stack is not None:
         # One that was killed has left its broker and registry behind.
-        LocalStack(folder / "stack").down()
+        stack.down()
     # The settings go last: by them what is left is known, whatever ends this.
     for entry in sorted(left, key=lambda one: one.name == _SETTINGS):
         if entry.is_dir() and not entry.is_symlink():

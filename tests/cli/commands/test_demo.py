@@ -80,6 +80,14 @@ def test_somebodys_pipeline_is_left_alone_though_the_pages_call_its_files_so(
     assert {entry.name for entry in tmp_path.iterdir()} == set(left)
 
 
+def test_somebodys_folder_that_is_called_stack_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "stack" / "broker").mkdir(parents=True)
+    (tmp_path / "stack" / "thesis.txt").touch()
+    with pytest.raises(ConfigError, match="name another --folder"):
+        _empty(tmp_path)
+    assert (tmp_path / "stack" / "thesis.txt").exists()
+
+
 def test_a_file_in_the_folders_place_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
     with pytest.raises(ConfigError, match="is no folder"), _alone(tmp_path / "out"):
