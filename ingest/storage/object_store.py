@@ -313,7 +313,8 @@ class ObjectFiles(InStore["ObjectStore"]):
         except (BaseError, OSError) as error:
             told = f"{where}: {self._sentence(error)}"
             if is_of_a_name(error):
-                raise UnreadableName(told, bad_key(str(error)).removeprefix(self._prefix)) from None
+                path = bad_key(str(error)).removeprefix(self._prefix)
+                raise UnreadableName(f"{told}; take it away", path) from None
             kind = PermissionError if is_denied(error) else OSError
             raise (ConnectionError if is_outage(error) else kind)(told) from None
 

@@ -8,7 +8,7 @@ import pytest
 from tests.ingest.landing.landed import looking, paths
 from tests.ingest.storage.stores import Store
 
-from distributary.ingest.storage.clients import UnreadableName
+from distributary.ingest.storage.clients import UnreadableName, sent
 from distributary.ingest.storage.contract import Files
 
 
@@ -90,3 +90,29 @@ def test_each_of_several_bad_keys_is_told(s3_store: Store, caplog: pytest.LogCap
     )
     assert r"day=2/\r" in told
     assert "\r" not in told
+
+
+def test_many_bad_keys_are_not_leapt_over_one_by_one(s3_store: Store) -> None:
+    """As of a script that took all its keys with the ends of their lines: each costs two requests at each look."""
+    files = s3_store.files()
+    files.put("landing/0", b"x")
+    files.put("landing/below/a", b"x")
+    for number in range(200):
+        put_raw(s3_store, files, f"landing/b{number:03}%0D")
+    told = list[OSError]()
+    before = sent()
+    found = [one.path for one in files.below("landing").walk(passing=told.append)]
+    assert sent() - before < 250
+    assert "nobody looks for what comes behind them" in str(told[-1])
+    assert found == []
+
+
+def test_what_cannot_be_listed_beside_a_control_character_is_told_on_a_line(s3_store: Store) -> None:
+    files = s3_store.files()
+    files.put("lake/a/x", b"x")
+    put_raw(s3_store, files, "lake/c%0D")
+    with pytest.raises(UnreadableName) as ended:
+        files.folders("lake")
+    assert r'lake/c\r"' in str(ended.value)
+    assert "take it away" in str(ended.value)
+    assert str(ended.value).isprintable()
