@@ -232,6 +232,15 @@ def test_a_decimal_has_no_more_digits_than_its_schema_says(of: str) -> None:
             write({"x": Decimal(text)})
 
 
+def test_of_a_oneof_no_member_is_lost() -> None:
+    text = 'syntax = "proto3"; message R { I i = 1; } message I { oneof o { string s = 1; R r = 2; } optional int32 n = 3; }'
+    schema = Schema(7, "PROTOBUF", text)
+    write, _ = protobuf.encoder(schema)
+    assert write({"i": {"s": None, "r": {"i": None}, "n": 0}}) == b"\x0a\x04\x12\x00\x18\x00"
+    with pytest.raises(Misfit, match=r"of the members of i\.o one is to be set, not more"):
+        write({"i": {"s": "", "r": {"i": None}, "n": 0}})
+
+
 def test_a_fraction_is_no_number_without_a_sign() -> None:
     write, _ = protobuf.encoder(
         Schema(7, "PROTOBUF", 'syntax = "proto3"; message R { uint32 a = 1; uint64 b = 2; }')
