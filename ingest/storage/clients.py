@@ -57,7 +57,7 @@ def past_bad_names(
     behind  what is there and below from a name on, in order
     """
     first: str | None = ""
-    below = dict[str, None]()
+    below, met = dict[str, None](), dict[str, UnreadableName]()
     while first is not None:
         begun, first = first, None
         try:
@@ -72,7 +72,10 @@ def past_bad_names(
             hidden = (
                 "all of its folder" if first is None else "up to 1000 objects whose keys come before its own"
             )
-            passing(UnreadableName(f"{error}. It hides {hidden}", error.path))
+            # Once for one that is met again where a store looks through all for what comes behind it.
+            met[error.path] = UnreadableName(f"{error}. It hides {hidden}", error.path)
+    for told in met.values():
+        passing(told)
     return below
 
 
