@@ -82,7 +82,9 @@ class ObjectFiles(InStore["ObjectStore"]):
             raise
         # The crate may panic, as over options that it did not expect, and a panic is no Exception.
         except BaseException as error:  # noqa: BLE001
-            raise ConfigError(f"storage: {place} cannot be opened: {given.masked(sentence(error, place.kind))}") from None
+            raise ConfigError(
+                f"storage: {place} cannot be opened: {given.masked(sentence(error, place.kind))}"
+            ) from None
 
     def read(self, path: str) -> bytes:
         """The file's content."""
