@@ -291,7 +291,7 @@ class BatchRunner:
             )
             return
         waits = run.parked.waiting(manifest.batch_id) | run.parked.unread
-        if finisher.lost_in_all(manifest, waits, first=batch.so_far.last is None):
+        if finisher.lost_in_all(manifest, waits):
             run.log.confirm()
             raise CheckpointMismatch(
                 f"the lake in {run.root} has none of batch {manifest.batch_id}, whose files were in it, as the log in {run.checkpoint} says: "

@@ -129,20 +129,22 @@ def killed_before_its_commits(batch: Callable[[], object]) -> None:
         batch()
 
 
+@pytest.mark.parametrize("batches", [0, 1])
 @pytest.mark.parametrize("starts", [plain, partial(begun, rule=UPSERT)], ids=["row", "row yet to be made"])
 def test_a_ledger_that_is_dropped_behind_a_killed_run_says_nothing_of_the_other_tables(
-    tmp_path: Path, starts: Callable[[Path], Query]
+    tmp_path: Path, starts: Callable[[Path], Query], batches: int
 ) -> None:
     """No copy was put back, and whoever lets the ledger go without the row has all else."""
     run = starts(tmp_path)
-    run.batch(0, golf(0, score=1))
-    killed_before_its_commits(lambda: run.batch(1, golf(1, score=2)))
+    for at in range(batches):
+        run.batch(at, golf(at, score=1))
+    killed_before_its_commits(lambda: run.batch(batches, golf(batches, score=2)))
     shutil.rmtree(tmp_path / "lake" / BATCHES_TABLE)
     with pytest.raises(CommitImpossible, match=BATCHES_TABLE):
         starts(tmp_path)
     resolve(settings(tmp_path), BATCHES_TABLE, "skip")
     again = starts(tmp_path)
-    again.batch(2, golf(2, score=3))
+    again.batch(batches + 1, golf(batches + 1, score=3))
     app = again.runner.attempts.run.generation.app_id("events")
     assert newest_batch(tmp_path / "lake" / GOLF, app) == again.done[-1].manifest.batch_id
 
