@@ -96,7 +96,7 @@ def test_a_column_of_an_attempt_that_died_is_told_with_what_its_schema_came_afte
     tmp_path: Path, count: int
 ) -> None:
     """Another version came by the next attempt, and the manifest has no version any more that is before the one which brought the column."""
-    fields = [
+    fields: list[dict[str, Any]] = [
         {"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("game_name", "c", "d")
     ]
     texts = [json.dumps({"type": "struct", "fields": fields[:count]}) for count in (1, 2, 3)]

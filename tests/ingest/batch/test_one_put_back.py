@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from tests.ingest import queries
@@ -151,7 +151,7 @@ def test_a_ledger_that_is_dropped_behind_a_killed_run_says_nothing_of_the_other_
 
 def test_who_let_the_ledger_go_without_a_row_is_not_told_of_older_copies(tmp_path: Path) -> None:
     """As of a batch of which all records were dropped: no other table has it, whatever was put back."""
-    dropping = {"policies": {"no_entity": "drop"}}
+    dropping: dict[str, Any] = {"policies": {"no_entity": "drop"}}
     run = goes_on(Query(tmp_path, **dropping))
     run.batch(0, golf(0, score=1))
     stray = [Sent(value(1, game_name=""), 1)]
