@@ -283,21 +283,6 @@ def test_tables_that_are_older_than_the_log_are_gone_on_from_where_they_end(tmp_
     assert (start.offsets, start.dead) == ({TOPIC: {0: 1}}, (old,))
 
 
-def test_tables_that_all_lack_the_newest_batch_alone_are_gone_on_from_where_they_end(tmp_path: Path) -> None:
-    """Its files are gone with the tables that had them: nobody could finish it, and skipped its records would be lost."""
-    first = batches(tmp_path, 1)
-    shutil.copytree(tmp_path / "lake", tmp_path / "copy")
-    first.batch(1, one(1))
-    shutil.rmtree(tmp_path / "lake")
-    shutil.copytree(tmp_path / "copy", tmp_path / "lake")
-    old = generation(tmp_path).id
-    for mode in ("from_tables", "again"):
-        with pytest.raises(TablesOfAnotherRun, match=r"older than the log.*confirm_dead"):
-            heritage(tmp_path).start(mode, "games", (), WORLD)
-    start = heritage(tmp_path).start("from_tables", "games", [old], WORLD)
-    assert (start.offsets, start.dead) == ({TOPIC: {0: 1}}, (old,))
-
-
 def test_a_ledger_that_was_dropped_makes_no_tables_older_than_the_log(tmp_path: Path) -> None:
     batches(tmp_path, 3)
     shutil.rmtree(tmp_path / "lake" / BATCHES_TABLE)
