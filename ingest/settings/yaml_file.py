@@ -35,7 +35,7 @@ class Told(str):
     option: str
 
     def __new__(cls, text: str, option: str) -> Self:
-        """The text, given by this option."""
+        """A text, and the option that gives it."""
         told = super().__new__(cls, text)
         told.option = option
         return told

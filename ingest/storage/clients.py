@@ -64,7 +64,7 @@ def past_bad_names(
     behind  what is there and below from a name on, in order
     """
     first: str | None = ""
-    below, met = dict[str, None](), 0
+    below, met = dict[str, None](), dict[str, UnreadableName]()
     while first is not None:
         begun, first = first, None
         try:
@@ -75,17 +75,17 @@ def past_bad_names(
                 else:
                     yield one
         except UnreadableName as error:
-            met += 1
             first = _behind_bad_name(start, error.path, begun)
             hidden = (
                 "all of its folder" if first is None else "up to 1000 objects whose keys come before its own"
             )
-            if first is not None and met == _MOST_BAD_NAMES:
+            if first is not None and len(met) + 1 >= _MOST_BAD_NAMES:
                 first = None
-                hidden += (
-                    f", and as {met} keys of its folder are such, nobody looks for what comes behind them"
-                )
-            passing(UnreadableName(f"{error}. It hides {hidden}", error.path))
+                hidden += f", and as {len(met) + 1} keys of its folder are such, nobody looks for what comes behind them"
+            # Once for one that is met again where a store looks through all for what comes behind it.
+            met[error.path] = UnreadableName(f"{error}. It hides {hidden}", error.path)
+    for told in met.values():
+        passing(told)
     return below
 
 

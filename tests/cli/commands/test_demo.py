@@ -163,8 +163,13 @@ def test_the_tables_show_how_they_grew() -> None:
 
 
 def test_restarts_throughput_quarantine_and_proof_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    _print(OUTCOME, Path("out"))
-    said = " ".join(capsys.readouterr().out.split())
+    long = Path("out" + "/x" * 60)
+    _print(OUTCOME, long)
+    printed = capsys.readouterr().out
+    # In a file a line is whole, however long it is.
+    assert "\nquarantine: 4 records (1 bad_magic, 3 malformed)\n" in printed
+    assert printed.splitlines()[-1] == f"left for you to look at: {long} (lake, settings, truth)"
+    said = " ".join(printed.split())
     assert "restart: schema 2 brings season (1.5 s)" in said
     assert "10,000 records/s, 4 batches, 1 restarts" in said
     assert "quarantine: 4 records (1 bad_magic, 3 malformed)" in said

@@ -81,8 +81,7 @@ def test_each_record_is_in_one_batch_whatever_becomes_of_shards_and_runs(
     monkeypatch.setattr(looking, "SHARDS_AT_ONCE", 1)
     dice = random.Random(seed)
     world = World(tmp_path)
-    stream = Restless(dice, now=world.clock, page=3)
-    world.stream = stream
+    world.stream = stream = Restless(dice, now=world.clock, page=3)
     read: dict[int, int] = {}
     batches, pending = list[list[tuple[str, int]]](), dict[str, Any]()
 
@@ -121,7 +120,7 @@ def test_each_record_is_in_one_batch_whatever_becomes_of_shards_and_runs(
             break
     assert is_through
     found = [value for batch in batches for _, value in batch]
-    assert sorted(found) == list(range(world.stream.sent))
+    assert sorted(found) == list(range(stream.sent))
     for key in KEYS:
         mine = [value for batch in batches for of, value in batch if of == key]
         assert mine == sorted(mine)

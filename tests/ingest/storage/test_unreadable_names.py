@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from http.client import HTTPConnection
 
 import pytest
 from tests.ingest.landing.landed import looking, paths
 from tests.ingest.storage.stores import Store
 
-from distributary.ingest.storage.clients import UnreadableName, sent
-from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.clients import UnreadableName, past_bad_names, sent
+from distributary.ingest.storage.contract import Files, Info
 
 
 def put_raw(store: Store, files: Files, key: str) -> None:
@@ -116,3 +117,14 @@ def test_what_cannot_be_listed_beside_a_control_character_is_told_on_a_line(s3_s
     assert r'lake/c\r"' in str(ended.value)
     assert "take it away" in str(ended.value)
     assert str(ended.value).isprintable()
+
+
+def test_a_store_that_looks_through_all_for_what_comes_behind_a_bad_key_hides_its_folder() -> None:
+    """As Azure does, of which no client asks for what comes behind a name."""
+
+    def behind(_: str) -> Iterator[Info]:
+        raise UnreadableName("it is none", "day=1/c\r")
+
+    told = list[OSError]()
+    assert list(past_bad_names("day=1/", behind, told.append)) == []
+    assert [str(one) for one in told] == ["it is none. It hides all of its folder"]
