@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
@@ -13,6 +13,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import TypeVar
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 # The waits between two questions to a server that does not answer, which double: the first, and the longest.
@@ -94,6 +95,30 @@ def aside(ask: Callable[[], T]) -> Future[T]:
         threading.Thread(target=_answer, args=(questions,), name="question", daemon=True).start()
     questions.put(asked)
     return answer
+
+
+def each(ask: Callable[[K], T], wanted: Iterable[K], at_once: int) -> list[T]:
+    """What is answered for each of these, in their order, so many asked for at once; none is asked for any more once asking raises.
+
+    By threads that nobody has to wait for, where a process that ends waits for those of a pool.
+    """
+    left, answers = list(enumerate(wanted))[::-1], dict[int, T]()
+
+    def some() -> None:
+        while left:
+            try:
+                place, one = left.pop()
+            except IndexError:
+                return  # another thread was first
+            try:
+                answers[place] = ask(one)
+            except BaseException:
+                left.clear()
+                raise
+
+    for asked in [aside(some) for _ in range(min(at_once, len(left)))]:
+        asked.result()
+    return [answers[place] for place in range(len(answers))]
 
 
 # Asks, and gives what tells the answer.

@@ -38,6 +38,7 @@ MAY_HAVE_MORE: Mapping[str, str] = {
     "codecs/avro/types/schema.py AvroType": _MANY,
     "ingest/checkpoint/change_log.py TableChange": _FILE,
     "ingest/checkpoint/manifest.py Manifest": _FILE,
+    "ingest/derived/marks.py Mark": _FILE,
     "ingest/derived/refresh.py Refreshed": _PUBLIC,
     "ingest/evolution/rules_of_tables.py RuleInPlan": _PUBLIC,
     "ingest/evolution/verdicts.py TableVerdict": _PUBLIC,

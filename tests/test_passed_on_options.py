@@ -163,3 +163,24 @@ def test_a_name_with_dots_that_was_taken_apart_is_told_as_one() -> None:
         ),
         (("acks",), "write one value, in quotes"),
     )
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"sasl.jaas.config": {"hunter2": None}}, "write one value, in quotes"),
+        (
+            {"sasl": {"password": {"hunter2": None}}},
+            'write one value; "sasl.password…" is one name, which with --set stands in quotes',
+        ),
+        (
+            {"sasl": {"jaas": {"config": {"hunter2": None}}}},
+            'write one value; "sasl.jaas…" is one name, which with --set stands in quotes',
+        ),
+    ],
+)
+def test_a_secret_that_yaml_takes_for_a_mapping_is_not_told(options: dict[str, object], told: str) -> None:
+    """As `{hunter2}` is one, without quotes."""
+    with pytest.raises(WrongValues) as wrong:
+        passed_on_options._options(options)
+    assert [why for _, why in wrong.value.found] == [told]

@@ -48,8 +48,12 @@ _CULPRIT = re.compile(r"in row (\d+)$")
 
 _UNKNOWN = "unexpected field"
 
-# A number that may have more than 38 digits behind its point: of such a one Arrow makes zero or anything for a decimal.
-_TINY = r"(?:[:\[,\s\"][-+]?\d*\.?\d*[eE]-\d\d+|\d{30}[eE]-\d)[\s,}\]\"]"
+# A number that may have more than 38 digits behind its point: of such a one Arrow makes zero or anything for a decimal. Those that
+# Java writes of decimals, such as `0E-18`, have no more.
+_TINY = (
+    r"(?:[:\[,\s\"][-+]?\d*\.?\d*[eE]-(?:39|[4-9]\d|\d{3,})"
+    r"|\.\d+[eE]-3\d|\.\d{10,}[eE]-2\d|\.\d{20,}[eE]-1\d|\.\d{30,}[eE]-\d)[\s,}\]\"]"
+)
 
 # What begins an exponent below zero, as a number of two bytes, and as many bytes as stay in a processor's cache.
 _LOWER, _UPPER = (int.from_bytes(mark, "little") for mark in (b"e-", b"E-"))

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import time
+from decimal import Decimal
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -39,6 +40,7 @@ from distributary.codecs.writing.values import (
     Misfit,
     below,
     days_of,
+    decimal_of,
     fields_of,
     float_of,
     local_micros_of,
@@ -175,6 +177,9 @@ def _of_type(value: Any, node: Node, named: Mapping[str, Any], where: str) -> An
         return [_datum(one, node["items"], named, where) for one in value]
     if kind == "map":
         return {key: _datum(one, node["values"], named, where) for key, one in value.items()}
+    if node.get("logicalType") == "decimal" and isinstance(value, Decimal):
+        # The library writes one of more digits than the schema has all the same, which nobody reads.
+        return decimal_of(value, node["precision"], node.get("scale", 0), where)
     logical = _LOGICAL.get(str(node.get("logicalType")))
     return _plain(value if logical is None else logical(value), kind, where)
 

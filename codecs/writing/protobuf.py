@@ -226,7 +226,16 @@ def _fill(message: Any, value: Any, where: str) -> None:
     require_known(fields, descriptor.fields_by_name, where)
     for name, one in fields.items():
         if one is not None:
-            _set(message, descriptor.fields_by_name[name], one, below(where, name))
+            kind = descriptor.fields_by_name[name]
+            _require_first(message, kind, where)
+            _set(message, kind, one, below(where, name))
+
+
+def _require_first(message: Any, kind: FieldDescriptor, where: str) -> None:
+    """Raises Misfit where another member of the field's oneof is set, which would be lost."""
+    oneof = kind.containing_oneof
+    if oneof is not None and message.WhichOneof(oneof.name) is not None:
+        raise Misfit(f"of the members of {below(where, oneof.name)} one is to be set, not more")
 
 
 def _set(message: Any, kind: FieldDescriptor, value: Any, where: str) -> None:

@@ -9,6 +9,8 @@ from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from typing import Any
 
+from distributary.codecs.types.exact_decimal import exact_decimal
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _FIRST_DAY = date(1970, 1, 1)
 
@@ -54,6 +56,14 @@ def float_of(value: Any, where: str, *, single: bool) -> float:
     if (math.isinf(found) and math.isfinite(value)) or (isinstance(value, int) and found != value):
         raise Misfit(f"{where or 'the value'} is no floating-point number of {32 if single else 64} bits")
     return found
+
+
+def decimal_of(value: Decimal, precision: int, scale: int, where: str) -> Decimal:
+    """A number with so many digits. Raises Misfit where it has more of them."""
+    exact = exact_decimal(value, precision, scale)
+    if exact is None:
+        raise Misfit(f"{where or 'the value'} is no decimal({precision},{scale})")
+    return exact
 
 
 def truth_of(value: Any, where: str) -> bool:

@@ -310,12 +310,18 @@ def _change_rows(pipeline: str, tables: TableBook, manifest: Manifest, decision:
         settled.report.sightings.met, decision.before.met
     )
     origin = Origin(pipeline, manifest.generation, manifest.batch_id)
-    rows = ChangeRows(origin, transitions, manifest.met, meetings)
+    rows = ChangeRows(origin, transitions, whole_histories(decision, manifest), meetings)
     now = planned(decision.changes)
     states = tables.states(logged.change.table for logged in decision.logged)
     came = [*now, *made_before(decision.logged, now, entities, states)]
     told = [rows.of_column(one) for one in came]
     return [*told, *rows.others(entities, told)]
+
+
+def whole_histories(decision: Decision, manifest: Manifest) -> Histories:
+    """What tables have met with this batch, also what its manifest has no more: a column may have come by that."""
+    met = decision.settled.report.sightings.met
+    return carried_on(decision.before.met, met, set(manifest.entities.values()))
 
 
 def _entities(decision: Decision) -> dict[str, str]:

@@ -150,9 +150,16 @@ class Finisher:
         return self._lost(manifest, "batches")
 
     def lost_in_all(self, manifest: Manifest, waits: Collection[str]) -> bool:
-        """Whether no table has this batch and what the ledger was to get of it is gone, which nobody can make from records again."""
-        lost = self._lost(manifest, "changes") or self.lost_its_row(manifest)
-        return lost and not any(self.others(manifest, manifest.batch_id, waits))
+        """Whether no table has this batch and what the ledger was to get of it is gone, which nobody can make from records again.
+
+        A late row is yet to be made, and a table of the ledger that is not there, beside others that are, was dropped by somebody.
+        """
+        roles = ("changes",) if manifest.late_row is not None else ("changes", "batches")
+        lost = {one.folder for one in manifest.tables if one.role in roles and self._lost(manifest, one.role)}
+        lost -= self._resolutions.skipped(manifest.batch_id)
+        there = self._tables.states(one.folder for one in manifest.tables) if lost else {}
+        lost = lost & there.keys() if there else lost
+        return bool(lost) and not any(self.others(manifest, manifest.batch_id, waits))
 
     def _lost(self, manifest: Manifest, role: str) -> bool:
         return any(

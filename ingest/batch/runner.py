@@ -290,8 +290,8 @@ class BatchRunner:
                 manifest.batch_id,
             )
             return
-        parked = run.parked
-        if finisher.lost_in_all(manifest, parked.waiting(manifest.batch_id) | parked.unread):
+        waits = run.parked.waiting(manifest.batch_id) | run.parked.unread
+        if finisher.lost_in_all(manifest, waits):
             run.log.confirm()
             raise CheckpointMismatch(
                 f"the lake in {run.root} has none of batch {manifest.batch_id}, whose files were in it, as the log in {run.checkpoint} says: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Context, Decimal, Inexact, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from distributary.codecs.types.exact_decimal import exact_decimal
 from distributary.codecs.types.fit import integer_range
 from distributary.codecs.types.masks import Mask, is_valid
 
 _DAY = 86_400_000_000
-
-# More digits than any value of a supported type has; anything longer is an error, never a rounding.
-_EXACT = Context(prec=1000, Emax=9999, Emin=-9999, traps=[Inexact, InvalidOperation])
 
 
 def cast_exactly(values: pa.Array, to: pa.DataType) -> pa.Array:
@@ -124,7 +122,7 @@ def _one_number(value: Decimal, to: pa.DataType) -> Decimal | int | float | None
     if not value.is_finite():
         return None
     if kinds.is_decimal(to):
-        return _one_decimal(value, to.precision, to.scale)
+        return exact_decimal(value, to.precision, to.scale)
     low, high = integer_range(to)
     return int(value) if low <= value <= high and value == int(value) else None
 
@@ -133,11 +131,3 @@ def _one_float(value: Decimal, to: pa.DataType) -> float | None:
     with np.errstate(over="ignore"):
         stored = float(np.dtype(to.to_pandas_dtype()).type(float(value)))
     return stored if value.is_nan() or Decimal(stored) == value else None
-
-
-def _one_decimal(value: Decimal, precision: int, scale: int) -> Decimal | None:
-    try:
-        stored = value.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
-    except (Inexact, InvalidOperation):
-        return None
-    return stored if abs(stored) < Decimal(10) ** (precision - scale) else None

@@ -74,8 +74,7 @@ def in_sql(rule: Derived) -> Iterator[tuple[Keys, InSql]]:
     """What a rule says in Spark SQL, each behind its place, as for some entity."""
     if rule.sql is not None:
         query = _for(rule, "entity", "table", folds=False).query if rule.an_entity else rule.sql
-        # By itself first: so the place that is told is that in the settings.
-        yield from ((("sql",), InSql(text, is_query=True)) for text in (query or "", within(query or "")))
+        yield ("sql",), InSql(query or "", within(query or ""))
     if rule.aggregate is not None:
         yield from ((("aggregate", *keys), InSql(text)) for keys, text in rule.aggregate.expressions())
     if rule.stream is not None:

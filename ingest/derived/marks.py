@@ -29,6 +29,7 @@ class Mark:
     ends     where each partition of the topic ended behind what it was sent; nothing where nobody knows, and in marks of before
     begun    of one that is put before anything is sent, with no `sink` yet: what tells the sink
     anywhere tells the sink, too, by all but the addresses of its brokers; empty in marks of before
+    undone   whether somebody sent behind it who took all of it back, and nobody since
     """
 
     sink: str
@@ -39,6 +40,7 @@ class Mark:
     ends: Mapping[int, int] = field(default_factory=dict)
     begun: str = ""
     anywhere: str = ""
+    undone: bool = False
 
     @classmethod
     def of(cls, sink: str, table: Input, topic: str = "", ends: Mapping[int, int] | None = None) -> Mark:
@@ -52,6 +54,10 @@ class Mark:
     def is_at(self, ends: Mapping[int, int]) -> bool:
         """Whether nothing came to the topic since, and nothing went, by where its partitions end; so it is where nobody knows."""
         return not self.ends or not ends or dict(self.ends) == dict(ends)
+
+    def tells_all(self, ends: Mapping[int, int]) -> bool:
+        """Whether the topic, which ends so, has nothing that readers see beside what this tells of, as far as brokers say."""
+        return bool(self.sink and self.ends and ends) and (self.undone or self.is_at(ends))
 
     def is_of(self, topic: str) -> bool:
         """Whether it may be of this very topic; of a UUID that nobody knows it may."""
@@ -76,7 +82,8 @@ class Marks:
             told = Mark(found["sink"], found["id"], found["version"], found["entry"])
             ends = {int(name): int(end) for name, end in found.get("ends", {}).items()}
             topic, begun, anywhere = (str(found.get(name, "")) for name in ("topic", "begun", "anywhere"))
-            return number, replace(told, topic=topic, ends=ends, begun=begun, anywhere=anywhere)
+            told = replace(told, topic=topic, ends=ends, begun=begun, anywhere=anywhere)
+            return number, replace(told, undone=found.get("undone") is True)
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
             # Somebody else's or a later version's: all is sent again.
             return number, None

@@ -246,12 +246,14 @@ class _Sending:
             if not whole and self._has(mark, now.input, seen):
                 return None, ""
             anew = mark is not None and self._is_own(mark) and not mark.is_of(seen.uuid)
-            before = None if anew else self._before(mark, now)
+            before, settled = None if anew else self._before(mark, now), False
             if mark is None or anew or not self._is_own(mark):
                 number = self._begun(marks, number, mark, now.input, seen)
                 strays = _Strays(why=_ANEW.format(topic.name) if anew else "")
             else:
                 strays = self._strays(topic, mark, seen.ends, known=before is not None and not whole)
+                settled = not strays.every_row and mark.tells_all(seen.ends)
+                number = self._sending_again(marks, number, mark)
             records = self._records(now, before, whole=whole or strays.every_row, strays=strays.keys)
             dropped, reached = list[int](), dict(seen.ends)
 
@@ -260,7 +262,11 @@ class _Sending:
                     raise PipelineError(self._too_large(topic, now.input.version))
                 dropped.append(1)
 
-            sent = to_kafka.send(producer, topic.name, _pairs(records), too_large, reached)
+            def undone() -> None:
+                if mark is not None and settled:
+                    marks.put_behind(number, replace(mark, undone=True))
+
+            sent = to_kafka.send(producer, topic.name, _pairs(records), too_large, reached, undone)
         failpoints.reach(failpoints.AFTER_SENDING, now.input.version)
         # Where nobody tells them for once those of before stay: strays behind them are found later.
         kept = mark.ends if mark is not None and self._is_own(mark) and not anew else {}
@@ -278,6 +284,13 @@ class _Sending:
         """Have it said where a topic ends that is sent all rows: by that what is sent before somebody dies is found. The number of the newest mark then."""
         begun = Mark.of("", table, self._known(mark, seen.uuid), seen.ends)
         marks.put_behind(number, replace(begun, begun=self._digest(), anywhere=self._anywhere()))
+        return marks.last()[0]
+
+    def _sending_again(self, marks: Marks, number: int, mark: Mark) -> int:
+        """Have it forgotten that all was taken back, before more is sent. The number of the newest mark then."""
+        if not mark.undone:
+            return number
+        marks.put_behind(number, replace(mark, undone=False))
         return marks.last()[0]
 
     def _last(self, marks: Marks, seen: Seen) -> tuple[int, Mark | None]:
@@ -302,6 +315,8 @@ class _Sending:
         except (PySparkException, Py4JError) as error:
             why = f"what topic {topic.name} has cannot be read ({named(error) or type(error).__name__}), so that all rows are sent, and keys that went may stay there: let its user read it"
             return _Strays(None, True, why)
+        if known and mark.undone and not strayed and not has_less:
+            return _NO_STRAYS
         # Even where nothing is to be seen: compaction takes a record without a value, and with it that a row went which may be back.
         why = f"topic {topic.name} has other records than were noted, as after a crash or with a checkpoint that was put back, so that all rows are sent"
         # One without a value has strayed, too: its row may be back.

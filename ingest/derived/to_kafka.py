@@ -308,20 +308,22 @@ def most_bytes(topic: Topic, admin: AdminClient | None = None) -> int | None:
         return None
 
 
-def send(
+def send(  # noqa: PLR0913, PLR0917 - what is sent where, and who is told what of it
     producer: Producer,
     topic: str,
     records: Iterator[tuple[bytes, bytes | None]],
     too_large: Callable[[], object] = lambda: None,
     ends: dict[int, int] | None = None,
+    undone: Callable[[], object] = lambda: None,
 ) -> int:
     """How many records were sent, every one of which the brokers have. Raises KafkaException.
 
     too_large  called for each that is larger than the topic takes; unless it raises, a record without a value takes its place
     ends       is given where each partition ends behind what was sent
+    undone     called where this fails, and readers see nothing of what was sent
     """
     count, began = 0, 0.0
-    open_now = False
+    open_now = is_final = False
     known = {} if ends is None else ends
 
     def delivered(error: KafkaError | None, record: Message) -> None:
@@ -339,14 +341,19 @@ def send(
                 _is_produced(producer, topic, key, None, delivered)
             count += 1
             if count % _MOST_RECORDS == 0 or time.monotonic() - began > _MOST_SECONDS:
+                is_final = True
                 producer.commit_transaction(_PATIENCE_SECONDS)
                 open_now = False
         if open_now:
+            is_final = True
             producer.commit_transaction(_PATIENCE_SECONDS)
     except BaseException:
         if open_now:
             with suppress(KafkaException):
                 producer.abort_transaction(_PATIENCE_SECONDS)
+                # Of a commit that failed nobody knows what became.
+                if not is_final:
+                    undone()
         raise
     return count
 

@@ -142,9 +142,12 @@ class _Looking:
     def into(self, name: str, add: Action, state: TableState) -> _File | None:
         """A file without the rows that are to go; None where it has none."""
         opened_file = DataColumns(self.place, name, add["size"], partition_of(add))
-        wanted = pa.schema([one for one in state.layout if one.name in self.rows.columns])
+        # A table of no columns would have no rows, of which what names none may be true.
+        wanted = [one for one in state.layout if one.name in self.rows.columns] or [state.layout.field(0)]
         beside = pa.schema([state.layout.field(name) for name in self.rows.told])
-        masks = [_met(opened_file, number, wanted, self.rows) for number, _, _ in opened_file.groups()]
+        masks = [
+            _met(opened_file, number, pa.schema(wanted), self.rows) for number, _, _ in opened_file.groups()
+        ]
         if not any(mask.any() for mask in masks):
             return None
         vector: Mapping[str, Any] | None = add.get("deletionVector")

@@ -15,7 +15,7 @@ from distributary.ingest.columns.layout import type_at
 from distributary.ingest.evolution.meetings import Meeting
 from distributary.ingest.evolution.transitions import Transitions
 from distributary.ingest.evolution.verdicts import Action, TableVerdict
-from distributary.ingest.pins import Coordinates
+from distributary.ingest.pins import Coordinates, RecordKey, by_age
 from distributary.ingest.tables.change import PlannedChange
 from distributary.ingest.tables.ledger import ChangeRow
 from distributary.ingest.tables.properties import COMMENT, Retelling
@@ -212,12 +212,19 @@ class ChangeRows:
 
     def _predecessor(self, came: Came) -> int | None:
         """The id that a column's schema came after, by the table's history."""
-        history = self._met.get(came.table, ())
+        history, number = self._met.get(came.table, ()), came.by.schema_id
         for place, key in enumerate(history):
-            if self._transitions.knows(key) and self._transitions.schema_id(key) == came.by.schema_id:
-                old = self._transitions.before(key, history[:place])
-                return None if old is None else self._transitions.schema_id(old)
-        return None
+            if self._transitions.knows(key) and self._transitions.schema_id(key) == number:
+                return self._id_before(key, history[:place])
+        # Of an inferred one the attempt that died may have had a version that no other had.
+        lone: RecordKey | None = None if number is None else (number, ())
+        if lone is None or not self._transitions.knows(lone):
+            return None
+        return self._id_before(lone, [one for one in history if by_age(one) < by_age(lone)])
+
+    def _id_before(self, key: RecordKey, history: Sequence[RecordKey]) -> int | None:
+        old = self._transitions.before(key, history)
+        return None if old is None else self._transitions.schema_id(old)
 
 
 def planned(changes: Sequence[PlannedChange | Retelling]) -> list[Came]:

@@ -9,15 +9,19 @@ from distributary.errors import CheckpointMismatch, CommitImpossible, NewerForma
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, read_generation
-from distributary.ingest.checkpoint.manifests import ManifestStore, manifest_of
+from distributary.ingest.checkpoint.manifest import Manifest
+from distributary.ingest.checkpoint.manifests import ManifestStore, manifest_of, with_rewritten
 from distributary.ingest.checkpoint.put_back import ahead
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, OUR_NAMES, RESERVED_TABLES
 from distributary.ingest.commit_log.entries import Batch, HandedOver, Owner, Standing
+from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.handover.reaching import UNREACHED, Reaching, parked_in
 from distributary.ingest.merge.rule import with_memories
 from distributary.ingest.tables.transaction import is_in
 
 Newest = Mapping[str, int | None]
+
+_OLDER = "its tables are older than the log, as if put back from a copy"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +69,9 @@ class Looking:
         if _lack_batches(finisher, checkpoint, state.so_far, reached) and _lack_batches(
             finisher, checkpoint, state.so_far, _newest(finisher, checkpoint, generation, asked)
         ):
-            return Earlier(owner, None, lost="its tables are older than the log, as if put back from a copy")
+            return Earlier(owner, None, lost=_OLDER)
+        if self._lack_the_newest(checkpoint, finisher, state.so_far):
+            return Earlier(owner, None, lost=_OLDER)
         return Earlier(owner, checkpoint, isinstance(state.newest, HandedOver), tables=tuple(tables))
 
     def require_whole(self, one: Earlier) -> None:
@@ -89,6 +95,25 @@ class Looking:
         if (found := given.lacked(last, newest, lacking)) is not None:
             raise with_place(finisher.was_put_back(last.number, found, lacking), checkpoint)
 
+    def _lack_the_newest(self, checkpoint: Checkpoint, finisher: Finisher, so_far: Standing | None) -> bool:
+        """Whether no table has a log's newest batch, and no file of it is there any more: only a run of that log could read its records again."""
+        last = _last(checkpoint, so_far)
+        if so_far is None or last is None:
+            return False
+        decided = as_rewritten(manifest_of(last, checkpoint.log), checkpoint.log, so_far)
+        late = () if decided.late_row is None else (BATCHES_TABLE,)
+        left_out = so_far.parked.keys() | late
+        files = [
+            self._reaching.tables.place(folder).info(file.name)
+            for table in decided.tables
+            if table.folder not in left_out and not finisher.leaves_out(last.number, table.folder)
+            for folder, found in table.parts.items()
+            for file in found
+        ]
+        # Asked behind its files: of a run that is alive a table may have it by then.
+        gone = bool(files) and all(file is None for file in files)
+        return gone and not any(finisher.others(decided, last.number, so_far.parked.keys()))
+
     def _is_older(self, checkpoint: Checkpoint, finisher: Finisher, reached: Newest) -> bool:
         last = ManifestStore(checkpoint).last()
         if ahead(reached, last):
@@ -108,6 +133,12 @@ def with_place(error: CommitImpossible, checkpoint: Checkpoint) -> CommitImpossi
         f"`checkpoint: {checkpoint}` in the settings",
         error.tables,
     )
+
+
+def as_rewritten(manifest: Manifest, log: CommitLog, so_far: Standing) -> Manifest:
+    """The manifest with the files that were written again by the time that a log stands so."""
+    entries = map(log.rewritten, so_far.rewritten)
+    return with_rewritten(manifest, (entry for entry in entries if entry is not None), log)
 
 
 def _newest(

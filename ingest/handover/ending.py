@@ -9,11 +9,11 @@ from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, read_generation
 from distributary.ingest.checkpoint.manifest import Manifest
-from distributary.ingest.checkpoint.manifests import manifest_of, with_rewritten
+from distributary.ingest.checkpoint.manifests import manifest_of
 from distributary.ingest.columns.safe_names import OUR_NAMES
 from distributary.ingest.commit_log.entries import Standing
 from distributary.ingest.commit_log.reading import CommitLog, State
-from distributary.ingest.handover.earlier import with_place
+from distributary.ingest.handover.earlier import as_rewritten, with_place
 from distributary.ingest.handover.reaching import Reaching, columns_of
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.commit import OF_ONE_TABLE, is_for_all
@@ -45,7 +45,7 @@ class Ending:
             elif reached != so_far.last or finisher.given(log).lacks(
                 manifest, finisher.newest(generation, _folders(manifest, so_far)), mended
             ):
-                decided = _with_rewritten(manifest, log, so_far)
+                decided = as_rewritten(manifest, log, so_far)
                 finisher.finish(decided, self._reaching.spark, batch.before, parked=StayParked(so_far))
             self._bring_in(log, so_far, finisher, columns_of(generation))
         except CommitImpossible as error:
@@ -89,11 +89,6 @@ def _folders(manifest: Manifest, so_far: Standing) -> list[str]:
     return sorted(folder for table in manifest.tables if table.folder not in waits for folder in table.parts)
 
 
-def _with_rewritten(manifest: Manifest, log: CommitLog, so_far: Standing) -> Manifest:
-    entries = map(log.rewritten, so_far.rewritten)
-    return with_rewritten(manifest, (entry for entry in entries if entry is not None), log)
-
-
 def _names_behind(settled: int, log: CommitLog, so_far: Standing) -> frozenset[str]:
     """The names of all files of the batches that are not settled."""
     named: set[str] = set()
@@ -102,6 +97,6 @@ def _names_behind(settled: int, log: CommitLog, so_far: Standing) -> frozenset[s
         if batch is None:
             raise log.missing(so_far.last)
         decided = manifest_of(batch, log)
-        named |= decided.file_names() | _with_rewritten(decided, log, so_far).file_names()
+        named |= decided.file_names() | as_rewritten(decided, log, so_far).file_names()
         so_far = batch.so_far
     return frozenset(named)

@@ -234,27 +234,30 @@ class Shards(OneTopic):
             if not past_lost:
                 require_there(read, here, self.holder)
             raise RecordsGone("records of Kinesis were gone before they were read")
-        return {self.topic: {number: self._until(number, mine, until) for number in mine}}
+        waiting = self._waiting(mine)
+        return {
+            self.topic: {
+                number: at if number in waiting else self._until(number, at, until)
+                for number, at in mine.items()
+            }
+        }
 
-    def _until(self, number: int, read: Mapping[int, int], ends: Mapping[int, int]) -> int:
-        at = read[number]
+    def _until(self, number: int, at: int, ends: Mapping[int, int]) -> int:
         line = self._looking.lines.get(number)
-        if line is None or not self._are_parents_read(number, read):
+        if line is None:
             return at
         lost = [piece.first for piece in line.pieces if piece.kind == "lost" and piece.first >= at]
         return max(at, min([ends.get(number, at), *lost]))
 
-    def _are_parents_read(self, number: int, read: Mapping[int, int]) -> bool:
-        """Whether all of those that a shard came of are read: of one that had nothing those that it came of itself, too."""
-        asked, seen = [number], set[int]()
-        while asked:
-            for parent in self._looking.parents(asked.pop()):
-                if read.get(parent.shard.number, 0) < parent.end:
-                    return False
-                if not parent.end and parent.shard.number not in seen:
-                    seen.add(parent.shard.number)
-                    asked.append(parent.shard.number)
-        return True
+    def _waiting(self, read: Mapping[int, int]) -> set[int]:
+        """The shards that came of such as are not read to their ends, at whatever remove: those between may have had nothing, or have lost all."""
+        found = set[int]()
+        # One has a larger number than those that it came of.
+        for number, _ in self._sorted():
+            parents = self._looking.parents(number)
+            if any(one.shard.number in found or read.get(one.shard.number, 0) < one.end for one in parents):
+                found.add(number)
+        return found
 
     def _earliest(self, number: int, line: Line) -> int:
         read = self._begun.get(self.topic, {}).get(number, 0)

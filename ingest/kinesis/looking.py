@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from distributary.errors import CheckpointMismatch
+from distributary.errors import CheckpointMismatch, CredentialsRefused, SetupError
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.kinesis.fetching import Fetched, Place, read_on
 from distributary.ingest.kinesis.kept import Begun, Kept, Kind, Piece, following
@@ -107,7 +107,13 @@ class Looking:
         if not lines:
             return False
         with ThreadPoolExecutor(min(SHARDS_AT_ONCE, len(lines))) as pool:
-            list(pool.map(self._read, lines))
+            refused = [*pool.map(self._refused, lines)]
+        if any(refused):
+            # Retention may have taken a shard amid its reading; raises where it is the stream that is gone.
+            self._learn()
+        for line, error in zip(lines, refused, strict=True):
+            if error is not None and not line.is_over:
+                raise error
         # One that has children was closed: it comes to its end, though its last records may come before that is said.
         parents = {name for line in self.lines.values() for name in line.shard.parents}
         reach.done |= {
@@ -122,10 +128,20 @@ class Looking:
         return True
 
     def parents(self, number: int) -> list[Line]:
-        """The readings of those that a shard came of, as far as they are known."""
+        """The readings of those that a shard came of; of one that came and went while nobody looked, all that may have been such."""
+        if self._is_of_unknown(number):
+            return [line for other, line in self.lines.items() if other < number and line.is_over]
+        return self._known_parents(number)
+
+    def _known_parents(self, number: int) -> list[Line]:
         return [
             line for name in self.lines[number].shard.parents if (line := self.lines.get(Shard(name).number))
         ]
+
+    def _is_of_unknown(self, number: int) -> bool:
+        """Whether nobody knows whether it came of others: one that nothing was ever read of may have been gone before it was asked."""
+        line = self.lines[number]
+        return line.is_over and not line.shard.parents and not line.pieces[-1].sequence
 
     def forget(self, read: Positions, topic: str) -> None:
         """Delete what is before these offsets, but for the newest piece of each shard, which says how far it was read."""
@@ -167,11 +183,21 @@ class Looking:
             line = self.lines.setdefault(number, Line(shard, 0))
             line.shard = shard if shard.parents else line.shard
             if not line.pieces:
-                line.reached = max([self.begun.made, *(one.reached for one in self.parents(number))])
+                line.reached = max([self.begun.made, *(one.reached for one in self._known_parents(number))])
         for number, line in sorted(self.lines.items()):
             if number not in listed and not line.is_over:
                 self._lose(line, line.reached)
                 self._add(line, "ended")
+
+    def _refused(self, line: Line) -> SetupError | None:
+        """Why a line cannot be read that is read on, as where it is not there."""
+        try:
+            self._read(line)
+        except CredentialsRefused:
+            raise
+        except SetupError as error:
+            return error
+        return None
 
     def _read(self, line: Line) -> None:
         sequence = line.pieces[-1].sequence if line.pieces else ""

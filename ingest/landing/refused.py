@@ -42,6 +42,9 @@ class Refused:
 
     def beyond_reach(self, path: str) -> None:
         """Take note of what is listed and cannot be asked for: a store's client leaves out a slash that a key ends with."""
+        if not self._folder.remote:
+            # It comes and goes, as a file may.
+            return
         told = "it is listed, and is not there when it is asked for: its key ends with a slash"
         self.add(f"{path}/", UnreadableName(told))
 

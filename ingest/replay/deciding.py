@@ -18,7 +18,7 @@ from distributary.codecs.base import load_codec
 from distributary.errors import CommitImpossible
 from distributary.ingest import failpoints
 from distributary.ingest.batch.attempt import Attempts, logged_changes
-from distributary.ingest.batch.decide import Attempt, Before, Decision, code_version, draft
+from distributary.ingest.batch.decide import Attempt, Before, Decision, code_version, draft, whole_histories
 from distributary.ingest.batch.new_tables import memories
 from distributary.ingest.batch.objections import Objections
 from distributary.ingest.batch.passes import Records, Settled, Settling, Workers, discard, planned_changes
@@ -240,7 +240,7 @@ class Deciding:
         transitions = Transitions(codec, decision.settled.pins.schemas.records)
         entities = {folder: entity for entity, folder in manifest.entities.items()}
         origin = Origin(run.pipeline, run.generation.id, decision.batch_id)
-        rows = ChangeRows(origin, transitions, manifest.met, ())
+        rows = ChangeRows(origin, transitions, whole_histories(decision, manifest), ())
         now = planned(decision.changes)
         states = run.tables.states(logged.change.table for logged in decision.logged)
         came = [*now, *made_before(decision.logged, now, entities, states)]

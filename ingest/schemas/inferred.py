@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from distributary.errors import BadSchema, SchemaNotFound
+from distributary.ingest.interruptible import each
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.numbered import numbered
 from distributary.ingest.storage.probe import require_put_if_absent
@@ -53,8 +53,7 @@ class SchemaLocation:
     def by_refs(self, refs: Iterable[SchemaRef], subject: str | None = None) -> Mapping[SchemaRef, Answer]:
         """What each of these versions came to."""
         asked = list(dict.fromkeys(refs))
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            return dict(zip(asked, pool.map(self._answer, asked), strict=True))
+        return dict(zip(asked, each(self._answer, asked, AT_ONCE), strict=True))
 
     def versions(self, subject: str, deleted: bool = False) -> Sequence[SubjectVersion]:
         """All versions, oldest first; none is ever deleted. Raises SchemaNotFound while there is none, and for any other subject."""

@@ -21,6 +21,7 @@ from typing import Protocol, runtime_checkable
 from distributary.codecs.base import INFERRED, Growing, load_codec
 from distributary.errors import BadSchema, ConfigError, SchemaNotFound
 from distributary.ingest.columns.safe_names import ENTITY, table_name
+from distributary.ingest.interruptible import each
 from distributary.ingest.schemas.hints import with_hints
 from distributary.ingest.schemas.inferred import AT_ONCE, SUFFIX, SchemaLocation, file_text
 from distributary.ingest.schemas.subjects import inferred_subject
@@ -181,8 +182,7 @@ class EntitySchemas(SchemaLocation):
 
     def _each(self, versions: Mapping[str, int]) -> dict[str, Schema]:
         """The schema of each of these numbers."""
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            return dict(zip(versions, pool.map(self.by_ref, versions.values()), strict=True))
+        return dict(zip(versions, each(self.by_ref, versions.values(), AT_ONCE), strict=True))
 
     def _version_of(self, text: str) -> int:
         # Whoever names no entity means records without one.
@@ -262,9 +262,8 @@ class EntitySchemas(SchemaLocation):
     def _numbers_of(self, names: Iterable[str]) -> dict[str, list[int]]:
         """The versions of each of these entities."""
         asked = list(names)
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            found = pool.map(lambda name: numbered(self._files, name, SUFFIX), asked)
-            return dict(zip(asked, found, strict=True))
+        found = each(lambda name: numbered(self._files, name, SUFFIX), asked, AT_ONCE)
+        return dict(zip(asked, found, strict=True))
 
 
 def _in(name: str, file: str) -> str:

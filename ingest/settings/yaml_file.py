@@ -35,7 +35,7 @@ class Told(str):
     option: str
 
     def __new__(cls, text: str, option: str) -> Self:
-        """This text, given by this option."""
+        """A text, and the option that gives it."""
         told = super().__new__(cls, text)
         told.option = option
         return told
@@ -71,6 +71,10 @@ class Document:
     def where(self, keys: Keys) -> str:
         """The same in words."""
         return where(self.path, self.place(keys))
+
+    def told(self, keys: Keys, message: str) -> str:
+        """What somebody else found of a setting, behind its place, which may quote what was filled in."""
+        return f"{self.where(keys)}: {as_said(message, self.filled)}"
 
     def has(self, keys: Keys) -> bool:
         """Whether the file has such a setting."""

@@ -42,6 +42,9 @@ _beside: _Beside | None = None
 
 _lock = Lock()
 
+# A child that is forked while another thread looks would wait for it for ever.
+os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release)
+
 
 def authorities_of(ca_file: str) -> bytes:
     """The authorities in the file that the settings name, as it is now: they are replaced while runs go on.
@@ -89,15 +92,22 @@ def trust(ca_file: str) -> str:
     authorities_of(ca_file)
     with _lock:
         if _beside is None:
-            folder = TemporaryFolder("distributary-authorities-")
-            atexit.register(folder.close)
-            _beside = _Beside(folder.path / "authorities.pem", {_systems(): b""})
+            _beside = _Beside(_new_file(), {_systems(): b""})
+        elif not _beside.path.is_file():
+            # Tidied away; or it went with the process that this one was forked from.
+            _beside = _Beside(_new_file(), dict.fromkeys(_beside.within, b""))
         within = {path: authorities_of(path) for path in (*_beside.within, ca_file)}
         if within != _beside.within:
             replace(_beside.path, b"\n".join(within.values()))
             _beside.within = within
         os.environ["SSL_CERT_FILE"] = str(_beside.path)
         return str(_beside.path)
+
+
+def _new_file() -> Path:
+    folder = TemporaryFolder("distributary-authorities-")
+    atexit.register(folder.close)
+    return folder.path / "authorities.pem"
 
 
 def keep_trusted(ca_file: str) -> None:
@@ -110,5 +120,5 @@ def _systems() -> str:
     """The file with the authorities that are trusted where nobody says otherwise."""
     known = ssl.get_default_verify_paths()
     # Debian's Python knows of a folder alone, and delta-rs of the file in there.
-    found = Path(known.capath or "", "ca-certificates.crt")
-    return known.cafile or (str(found) if found.is_file() else certifi.where())
+    found = Path(known.capath, "ca-certificates.crt") if known.capath else None
+    return known.cafile or (str(found) if found is not None and found.is_file() else certifi.where())

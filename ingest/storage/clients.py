@@ -24,6 +24,9 @@ _log = logging.getLogger(__name__)
 C = TypeVar("C")
 
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
 class UnreadableName(OSError):
     """Something is called as no client here can ask for, and hides from a listing what is listed together with it.
 
@@ -31,8 +34,8 @@ class UnreadableName(OSError):
     """
 
     def __init__(self, told: str, path: str = "") -> None:
-        """`told` is what is said of it."""
-        super().__init__(told)
+        """`told` is what is said of it, on one line whatever it is called."""
+        super().__init__(_CONTROL.sub(lambda one: repr(one[0])[1:-1], told))
         self.path = path
 
 
@@ -49,6 +52,10 @@ def bad_key(said: str) -> str:
 _BAD = re.compile(r"(?:^|(?<=/))\.{0,2}(?:/|\Z)|[\x00-\x1f\x7f]")
 
 
+# Of one folder: each takes two requests at each look, and a script may have made a million.
+_MOST_BAD_NAMES = 100
+
+
 def past_bad_names(
     start: str, behind: Callable[[str], Iterator[Info]], passing: Callable[[OSError], None]
 ) -> Generator[Info, None, Iterable[str]]:
@@ -57,7 +64,7 @@ def past_bad_names(
     behind  what is there and below from a name on, in order
     """
     first: str | None = ""
-    below = dict[str, None]()
+    below, met = dict[str, None](), dict[str, UnreadableName]()
     while first is not None:
         begun, first = first, None
         try:
@@ -72,7 +79,13 @@ def past_bad_names(
             hidden = (
                 "all of its folder" if first is None else "up to 1000 objects whose keys come before its own"
             )
-            passing(UnreadableName(f"{error}. It hides {hidden}", error.path))
+            if first is not None and len(met) + 1 >= _MOST_BAD_NAMES:
+                first = None
+                hidden += f", and as {len(met) + 1} keys of its folder are such, nobody looks for what comes behind them"
+            # Once for one that is met again where a store looks through all for what comes behind it.
+            met[error.path] = UnreadableName(f"{error}. It hides {hidden}", error.path)
+    for told in met.values():
+        passing(told)
     return below
 
 

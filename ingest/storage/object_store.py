@@ -82,7 +82,9 @@ class ObjectFiles(InStore["ObjectStore"]):
             raise
         # The crate may panic, as over options that it did not expect, and a panic is no Exception.
         except BaseException as error:  # noqa: BLE001
-            raise ConfigError(f"storage: {place} cannot be opened: {given.masked(sentence(error, place.kind))}") from None
+            raise ConfigError(
+                f"storage: {place} cannot be opened: {given.masked(sentence(error, place.kind))}"
+            ) from None
 
     def read(self, path: str) -> bytes:
         """The file's content."""
@@ -311,7 +313,8 @@ class ObjectFiles(InStore["ObjectStore"]):
         except (BaseError, OSError) as error:
             told = f"{where}: {self._sentence(error)}"
             if is_of_a_name(error):
-                raise UnreadableName(told, bad_key(str(error)).removeprefix(self._prefix)) from None
+                path = bad_key(str(error)).removeprefix(self._prefix)
+                raise UnreadableName(f"{told}; take it away", path) from None
             kind = PermissionError if is_denied(error) else OSError
             raise (ConnectionError if is_outage(error) else kind)(told) from None
 

@@ -41,6 +41,10 @@ def default_folder() -> Path:
     return platformdirs.user_state_path("distributary") / "stack"
 
 
+# So that two do not start servers over one folder.
+_LOCK = "stack.lock"
+
+
 class LocalStack:
     """A real Kafka broker and schema registry on this machine; what they hold stays across `down` and `up`.
 
@@ -133,6 +137,12 @@ class LocalStack:
         return StackStatus(str(self.folder), running, broker, registry, s3)
 
     @property
+    def has_others(self) -> bool:
+        """Whether its folder has anything in it that no stack puts there."""
+        ours = {_LOCK, *(one.folder.name for one in (self.broker, self.registry, self.s3))}
+        return any(one.name not in ours for one in self.folder.iterdir())
+
+    @property
     def _asked_for(self) -> Sequence[KafkaBroker | ApicurioRegistry | S3Store]:
         both = (self.broker, self.registry)
         return (*both, self.s3) if self._with_s3 else both
@@ -147,7 +157,7 @@ class LocalStack:
     def _alone(self) -> Iterator[None]:
         # Two `up` at the same time would start two brokers over one folder.
         try:
-            with file_lock(self.folder / "stack.lock"):
+            with file_lock(self.folder / _LOCK):
                 yield
         except OSError as error:
             raise SetupError(

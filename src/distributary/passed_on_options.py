@@ -173,11 +173,13 @@ def _options(value: Any) -> ClientOptions:
 def _remedy(name: str, value: Any) -> str:
     """What to write instead of what is no value: a name with dots is taken apart by who groups settings, and by `--set`."""
     whole, below = name, value
-    while isinstance(below, Mapping) and below:
+    # Of a secret's name what is below may be the secret, which YAML takes for a mapping where it stands in braces.
+    while isinstance(below, Mapping) and below and not _SECRET.search(whole):
         first, below = next(iter(below.items()))
         whole += f".{first}"
     if whole == name:
         return "write one value, in quotes"
+    whole += "…" if isinstance(below, Mapping) else ""
     return f'write one value; "{whole}" is one name, which with --set stands in quotes'
 
 

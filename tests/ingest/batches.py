@@ -14,6 +14,7 @@ from distributary.ingest.batch.decide import Attempt, Before, Decision, decide
 from distributary.ingest.batch.objections import Objections
 from distributary.ingest.batch.passes import Settled, planned_changes
 from distributary.ingest.batch.written_layouts import layouts
+from distributary.ingest.checkpoint.change_log import LoggedChange
 from distributary.ingest.checkpoint.generation import Generation, World, born, read_generation
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.kafka.offsets import Offsets
@@ -65,8 +66,10 @@ def decided(
     offsets: Offsets,
     entities: Mapping[str, str] | None = None,
     chosen: Settings | None = None,
+    *,
+    logged: Sequence[LoggedChange] = (),
 ) -> Manifest:
-    """The batch's manifest, its tables made and its ledger files written."""
+    """The batch's manifest, its tables made and its ledger files written; `logged` is what attempts before it wrote down."""
     planned = evolved(root, batch_settled)
     began = datetime.now(timezone.utc)
     by = batch_settled.pins
@@ -76,7 +79,7 @@ def decided(
         before=Before(entities or {}, by.tables.known, by.tables.met),
         settled=batch_settled,
         changes=planned,
-        logged=(),
+        logged=logged,
         attempt=Attempt(began, 1),
         rules=rules_for(chosen or settings(root)),
     )

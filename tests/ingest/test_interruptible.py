@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from distributary.ingest import interruptible
-from distributary.ingest.interruptible import answer_to, aside
+from distributary.ingest.interruptible import answer_to, aside, each
 
 NOBODY_STOPS = threading.Event()
 
@@ -76,3 +76,55 @@ def test_a_forked_process_asks_by_threads_of_its_own() -> None:
         [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED], capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+# Of a store that never answers, as behind a firewall that swallows what is sent: whoever waits for it is told to stop.
+HANGING = """
+import sys, threading
+from types import SimpleNamespace
+from distributary.ingest.interruptible import Stopped, answer_to
+from distributary.ingest.schemas.inferred_per_entity import EntitySchemas
+asked, stop = threading.Event(), threading.Event()
+def read(path):
+    asked.set()
+    threading.Event().wait()
+files = SimpleNamespace(url="far away", read=read, names=lambda folder="": [f"{n}.json" for n in range(1, 40)], folders=lambda folder="": [])
+location = EntitySchemas(files, "inferred:games")
+threading.Thread(target=lambda: asked.wait() and stop.set()).start()
+try:
+    answer_to(lambda: location.by_refs(range(1, 40)), stop)
+except Stopped:
+    print("stopped", flush=True)
+"""
+
+
+def test_a_store_of_schemas_that_never_answers_keeps_no_process_from_ending() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANGING], capture_output=True, text=True, check=False, timeout=15
+    )
+    assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr
+
+
+def test_each_is_asked_for_once_and_the_answers_are_in_their_order() -> None:
+    asked: list[int] = []
+
+    def ask(number: int) -> str:
+        asked.append(number)
+        return str(number)
+
+    for count in (0, 1, 100):
+        asked.clear()
+        assert each(ask, range(count), 16) == [str(number) for number in range(count)]
+        assert sorted(asked) == list(range(count))
+
+
+def test_once_one_cannot_be_had_no_more_are_asked_for() -> None:
+    asked: list[int] = []
+
+    def ask(number: int) -> None:
+        asked.append(number)
+        raise ConnectionError("away")
+
+    with pytest.raises(ConnectionError, match="away"):
+        each(ask, range(1000), 4)
+    assert len(asked) <= 4

@@ -153,7 +153,8 @@ class _Readers:
                 for _ in range(count):
                     key = _string(cursor)
                     entries[key] = one(cursor)
-            return entries if as_json else list(entries.items())
+            # In order within JSON text: a key that has it is to have one text.
+            return dict(sorted(entries.items())) if as_json else list(entries.items())
 
         return self._nested(read)
 

@@ -99,11 +99,12 @@ def _empty(folder: Path) -> None:
     from distributary.producer_sim.stack.local import LocalStack
 
     left = list(folder.iterdir())
-    if not _is_ours(folder, {entry.name for entry in left}):
+    stack = LocalStack(folder / "stack") if (folder / "stack").is_dir() else None
+    if not _is_ours(folder, {entry.name for entry in left}) or (stack is not None and stack.has_others):
         raise ConfigError(f"{folder} holds files that no demonstration left there; name another --folder")
-    if (folder / "stack").is_dir():
+    if stack is not None:
         # One that was killed has left its broker and registry behind.
-        LocalStack(folder / "stack").down()
+        stack.down()
     # The settings go last: by them what is left is known, whatever ends this.
     for entry in sorted(left, key=lambda one: one.name == _SETTINGS):
         if entry.is_dir() and not entry.is_symlink():
@@ -154,18 +155,23 @@ def _demonstrate(settings: Demo, silent: bool) -> Demonstration:
 def _print(outcome: Demonstration, folder: Path, s3: bool = False) -> None:
     out = Console(highlight=False, markup=False, emoji=False)
     out.print(_tables(outcome))
+    for line in _lines(outcome, folder, s3):
+        out.print(line, soft_wrap=True)
+
+
+def _lines(outcome: Demonstration, folder: Path, s3: bool) -> Iterator[str]:
     for restart in outcome.restarts:
-        out.print(f"restart: {printable('; '.join(restart.changes))} ({restart.gap_seconds:.1f} s)")
+        yield f"restart: {printable('; '.join(restart.changes))} ({restart.gap_seconds:.1f} s)"
     rows, summary = outcome.verdict.sent or 0, outcome.summary
-    out.print(
+    yield (
         f"throughput: {rows:,} records sent and ingested in {outcome.seconds:.1f} s, "
         f"{rows / outcome.seconds:,.0f} records/s, {summary.batches} batches, {len(outcome.restarts)} restarts"
     )
     reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(outcome.quarantine.items()))
-    out.print(f"quarantine: {sum(outcome.quarantine.values())} records ({reasons or 'none'})")
-    out.print(f"verify: {_verdict(outcome)}")
+    yield f"quarantine: {sum(outcome.quarantine.values())} records ({reasons or 'none'})"
+    yield f"verify: {_verdict(outcome)}"
     lake = "settings, checkpoint, truth; the tables ended with their store" if s3 else "lake, settings, truth"
-    out.print(f"left for you to look at: {folder} ({lake})")
+    yield f"left for you to look at: {folder} ({lake})"
 
 
 def _tables(outcome: Demonstration) -> Table:

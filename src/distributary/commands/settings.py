@@ -82,7 +82,7 @@ def read_derived(document: Document, settings: Settings) -> None:
         typer.echo(f"derive is not looked at, which takes Java: {error}", err=True)
     except ConfigError as error:
         place = places[str(error).partition(": ")[0]]
-        raise ConfigError(f"{document.where(place)}: {error}") from None
+        raise ConfigError(document.told(place, str(error))) from None
 
 
 def _read(document: Document, given: Sequence[tuple[Keys, str]], *, each: bool) -> None:
@@ -99,7 +99,7 @@ def _read(document: Document, given: Sequence[tuple[Keys, str]], *, each: bool) 
             # Which of them it is, and so the line, is found one by one.
             for one in given:
                 _read(document, [one], each=each)
-        raise ConfigError(f"{document.where(given[0][0])}: {error}") from None
+        raise ConfigError(document.told(given[0][0], str(error))) from None
 
 
 def routing_expression(document: Document, settings: Settings, unseen: str = "") -> ReadExpression | None:
@@ -118,5 +118,4 @@ def routing_expression(document: Document, settings: Settings, unseen: str = "")
         typer.echo(f"route.expression is not looked at{unseen}, which takes Java: {error}", err=True)
         return None
     except ConfigError as error:
-        where = document.where(("route", "expression"))
-        raise ConfigError(f"{where}: {error}") from None
+        raise ConfigError(document.told(("route", "expression"), str(error))) from None

@@ -114,6 +114,17 @@ def test_nothing_waits_for_a_decision_in_a_new_pipeline(offline: Path) -> None:
     assert answer("resolve", offline) == []
 
 
+@pytest.mark.parametrize("command", [["derive"], ["reset", "--layer", "gold"]])
+def test_where_no_table_is_made_of_others_it_is_said_and_no_session_is_made(
+    command: list[str], offline: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("distributary.commands.tables.rebuild.session", None)
+    name, *options = command
+    said = "games: its settings have no tables that are made of others (`derive`)\n"
+    assert run(name, offline, *options).stdout == said
+    assert answer(name, offline, *options) == []
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [

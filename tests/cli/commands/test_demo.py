@@ -80,6 +80,14 @@ def test_somebodys_pipeline_is_left_alone_though_the_pages_call_its_files_so(
     assert {entry.name for entry in tmp_path.iterdir()} == set(left)
 
 
+def test_somebodys_folder_that_is_called_stack_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "stack" / "broker").mkdir(parents=True)
+    (tmp_path / "stack" / "thesis.txt").touch()
+    with pytest.raises(ConfigError, match="name another --folder"):
+        _empty(tmp_path)
+    assert (tmp_path / "stack" / "thesis.txt").exists()
+
+
 def test_a_file_in_the_folders_place_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "out").touch()
     with pytest.raises(ConfigError, match="is no folder"), _alone(tmp_path / "out"):
@@ -155,8 +163,13 @@ def test_the_tables_show_how_they_grew() -> None:
 
 
 def test_restarts_throughput_quarantine_and_proof_are_told(capsys: pytest.CaptureFixture[str]) -> None:
-    _print(OUTCOME, Path("out"))
-    said = " ".join(capsys.readouterr().out.split())
+    long = Path("out" + "/x" * 60)
+    _print(OUTCOME, long)
+    printed = capsys.readouterr().out
+    # In a file a line is whole, however long it is.
+    assert "\nquarantine: 4 records (1 bad_magic, 3 malformed)\n" in printed
+    assert printed.splitlines()[-1] == f"left for you to look at: {long} (lake, settings, truth)"
+    said = " ".join(printed.split())
     assert "restart: schema 2 brings season (1.5 s)" in said
     assert "10,000 records/s, 4 batches, 1 restarts" in said
     assert "quarantine: 4 records (1 bad_magic, 3 malformed)" in said

@@ -111,6 +111,8 @@ def test_misfits_do_not_have_a_batch_read_once_for_each(monkeypatch: pytest.Monk
         (pa.decimal128(38, 18), '"-12345678901234567890123456789012345678"'),
         (pa.decimal128(38, 37), "1e20"),
         (pa.decimal128(20, 0), "1e-39"),
+        (pa.decimal128(20, 0), "1.5e-38"),
+        (pa.decimal128(20, 0), "12345678901234567890e-59"),
         (pa.decimal128(5, 2), '"-6.3E-40"'),
         (pa.decimal128(30, 20), "999999999999999999999999999999"),
     ],
@@ -147,3 +149,13 @@ def test_exponents_are_found_wherever_they_are(parts: list[bytes], block: int) -
     upper = b"E-1" in data
     wanted = [one.start() for one in re.finditer(b"[eE]-", data) if upper or one[0] == b"e-"]
     assert found.tolist() == wanted
+
+
+def test_what_java_writes_of_a_decimal_is_in_no_doubt() -> None:
+    texts = ["0E-18", "1.23E-10", "1E-18", "-1.5E-17"]
+    payloads = pa.array([f'{{"c":{text}}}'.encode() for text in texts])
+    batch, doubt = NativeReader(pa.schema([("c", pa.decimal128(38, 18))])).batch(
+        payloads, unknown_fields=False
+    )
+    assert not doubt.any()
+    assert batch["c"].to_pylist() == [Decimal(text) for text in texts]

@@ -310,6 +310,15 @@ def test_thousands_of_such_records_are_given_ever_less_time_and_the_others_their
     assert {failure.reason for failure in decoded.failures} == {reasons.INVALID}
 
 
+def test_a_multiple_is_one_by_the_digits_that_are_written() -> None:
+    schema = record(x={"type": "number", "multipleOf": 0.01}, n={"type": "integer", "multipleOf": 3})
+    right = ["0.07", "0.29", "19.99", "-1.1", "7", "1e20", "0"]
+    decoded = reader(schema, validate=True).decode(
+        pa.array([f'{{"x":{x}}}'.encode() for x in (*right, "0.075", "1e-3")] + [b'{"n":6}', b'{"n":7}'])
+    )
+    assert [failure.row for failure in decoded.failures] == [7, 8, 10]
+
+
 HUGE = [b'{"x":1e400}', b'{"x":-1e400}', b'{"x":' + b"7" * 390 + b"}", b'{"x":' + b"7" * 4000 + b"}"]
 
 

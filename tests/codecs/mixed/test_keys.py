@@ -96,6 +96,10 @@ def test_a_maps_entries_make_one_text_in_whatever_order_they_come() -> None:
     ):
         bodies = [by_fastavro(spec, value) for value in values]
         assert texts(Schema(1, "AVRO", json.dumps(spec)), *bodies) == [(expected, False)] * 2
+    again = {"type": "record", "name": "Key", "fields": [{"name": "n", "type": counts}, {"name": "k", "type": ["null", "Key"]}]}  # fmt: skip
+    bodies = [by_fastavro(again, {"n": {}, "k": {"n": n, "k": None}}) for n in (there, back)]
+    first, second = texts(Schema(1, "AVRO", json.dumps(again)), *bodies)
+    assert first == second
     proto = Schema(1, "PROTOBUF", 'syntax = "proto3"; message Key { map<int32, In> n = 1; } message In { map<string, int32> i = 1; }')  # fmt: skip
     one, two = b"\x0a\x05\x0a\x01a\x10\x01", b"\x0a\x05\x0a\x01b\x10\x02"
     ten, minus = b"\x0a\x04\x08\x0a\x12\x00", b"\x0a\x1b\x08" + b"\xff" * 9 + b"\x01\x12\x0e"

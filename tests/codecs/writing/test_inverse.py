@@ -218,6 +218,29 @@ def test_what_is_no_value_of_a_fields_type_is_not_written_as_another(name: str) 
                 write({"x": value})
 
 
+@pytest.mark.parametrize("of", ['"type": "bytes"', '"type": "fixed", "name": "F", "size": 4'])
+def test_a_decimal_has_no_more_digits_than_its_schema_says(of: str) -> None:
+    """The library writes others, which nobody reads, and leaves out some of those that fit."""
+    schema = Schema(7, "AVRO", f'{{"type": "record", "name": "R", "fields": [{{"name": "x", "type": {{{of}, "logicalType": "decimal", "precision": 3, "scale": 2}}}}]}}')  # fmt: skip
+    write = avro.encoder(schema)
+    right = [Decimal(text) for text in ("9.99", "-9.990", "1", "0E-18", "0E+2")]
+    assert read_again("avro", schema, [write({"x": value}) for value in right]) == [
+        {"x": value} for value in right
+    ]
+    for text in ("99", "1E+1", "-10.00", "9.991"):
+        with pytest.raises(Misfit, match=r"x is no decimal\(3,2\)"):
+            write({"x": Decimal(text)})
+
+
+def test_of_a_oneof_no_member_is_lost() -> None:
+    text = 'syntax = "proto3"; message R { I i = 1; } message I { oneof o { string s = 1; R r = 2; } optional int32 n = 3; }'
+    schema = Schema(7, "PROTOBUF", text)
+    write, _ = protobuf.encoder(schema)
+    assert write({"i": {"s": None, "r": {"i": None}, "n": 0}}) == b"\x0a\x04\x12\x00\x18\x00"
+    with pytest.raises(Misfit, match=r"of the members of i\.o one is to be set, not more"):
+        write({"i": {"s": "", "r": {"i": None}, "n": 0}})
+
+
 def test_a_fraction_is_no_number_without_a_sign() -> None:
     write, _ = protobuf.encoder(
         Schema(7, "PROTOBUF", 'syntax = "proto3"; message R { uint32 a = 1; uint64 b = 2; }')

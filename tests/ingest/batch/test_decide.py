@@ -6,10 +6,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.ingest.batches import decided, generation, known, settled
+from tests.ingest.batches import decided, evolved, generation, known, settled
 from tests.ingest.kafka_records import PINNED, TOPIC, folder, numbered, value
 
 from distributary.errors import SumsDisagree
+from distributary.ingest.batch.attempt import logged_changes
+from distributary.ingest.checkpoint.change_log import LoggedChange
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifest_pins import from_manifest
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
@@ -87,6 +89,51 @@ def test_changes_are_told_with_the_record_that_brought_them(tmp_path: Path) -> N
     rows = _rows(tmp_path, after, CHANGES_TABLE)
     assert [row["column"] for row in rows] == ["season", "guild", "achievements"]
     assert {(row["kind"], row["kafka_offset"], row["schema_id"]) for row in rows} == {("added", 1, 12)}
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["met by that attempt alone", "met before"])
+def test_a_column_of_an_attempt_that_died_is_told_with_what_its_schema_came_after(
+    tmp_path: Path, count: int
+) -> None:
+    """Another version came by the next attempt, and the manifest has no version any more that is before the one which brought the column."""
+    fields: list[dict[str, Any]] = [
+        {"name": name, "type": "long", "nullable": True, "metadata": {}} for name in ("game_name", "c", "d")
+    ]
+    texts = [json.dumps({"type": "struct", "fields": fields[:count]}) for count in (1, 2, 3)]
+    versions = [PinnedRecord((-n, ()), Schema(-n, "STRUCT", text)) for n, text in enumerate(texts, 1)]
+    by: dict[str, Any] = {"codec": "json", "inferred_final": True}
+    golf = folder("7")
+    first = decided(
+        tmp_path,
+        settled(tmp_path, numbered([b'{"game_name":7}']), records=versions[:1], id=0, **by),
+        {TOPIC: {0: (0, 1)}},
+    )
+    met = {golf: tuple(one.key for one in versions[:count])}
+    died = settled(
+        tmp_path,
+        numbered([b'{"game_name":7,"c":1}']),
+        records=versions[:2],
+        known=known(tmp_path, first.entities),
+        met=met,
+        **by,
+    )
+    (change,) = evolved(tmp_path, died)
+    logged = [LoggedChange(7, "2026-01-01T00:00:00+00:00", one) for one in logged_changes(change)]
+    assert [one.change.schema_id for one in logged] == [-2]
+    again = settled(
+        tmp_path,
+        numbered([b'{"game_name":7,"c":1}', b'{"game_name":7,"d":1}']),
+        records=versions,
+        known=known(tmp_path, first.entities),
+        met=met,
+        id=8,
+        **by,
+    )
+    manifest = decided(tmp_path, again, {TOPIC: {0: (0, 2)}}, first.entities, logged=logged)
+    assert manifest.met == {golf: (versions[count - 1].key, versions[2].key)}
+    rows = _rows(tmp_path, manifest, CHANGES_TABLE)
+    told = {row["column"]: (row["schema_id"], row["old_schema_id"]) for row in rows}
+    assert told == {"c": (-2, -1), "d": (-3, -count)}
 
 
 def test_a_batch_that_changes_no_table_has_no_rows_of_changes(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ import shutil
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from tests.ingest import queries
-from tests.ingest.batch.test_parked_partitions import GONE, WITH_DELETES, begun, golf
+from tests.ingest.batch.test_parked_partitions import GONE, UPSERT, WITH_DELETES, begun, golf
 from tests.ingest.batch.test_runner import stopped
 from tests.ingest.batch.test_standing_still import goes_on, query
 from tests.ingest.kafka_records import TOPIC, Sent
@@ -21,7 +21,9 @@ from tests.ingest.queries import GOLF, QUEST, Query, value
 from distributary.errors import CheckpointMismatch, CommitImpossible, PolicyStopped
 from distributary.ingest import failpoints
 from distributary.ingest.batch.finish import Finisher
+from distributary.ingest.checkpoint.manifests import manifest_of
 from distributary.ingest.checkpoint.stuck import Resolutions, StuckCommits
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.commit_log import writing
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.resolve import resolve, stuck_tables
@@ -115,6 +117,55 @@ def test_tables_that_all_lack_the_newest_batch_are_named_as_put_back_and_nothing
     assert {path.relative_to(lake) for path in lake.rglob("*.parquet")} == {
         path.relative_to(copy) for path in copy.rglob("*.parquet")
     }
+
+
+def plain(root: Path) -> Query:
+    return goes_on(query(root))
+
+
+def killed_before_its_commits(batch: Callable[[], object]) -> None:
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(PolicyStopped):
+        patch.setattr(Finisher, "finish", stopped)
+        batch()
+
+
+@pytest.mark.parametrize("batches", [0, 1])
+@pytest.mark.parametrize("starts", [plain, partial(begun, rule=UPSERT)], ids=["row", "row yet to be made"])
+def test_a_ledger_that_is_dropped_behind_a_killed_run_says_nothing_of_the_other_tables(
+    tmp_path: Path, starts: Callable[[Path], Query], batches: int
+) -> None:
+    """No copy was put back, and whoever lets the ledger go without the row has all else."""
+    run = starts(tmp_path)
+    for at in range(batches):
+        run.batch(at, golf(at, score=1))
+    killed_before_its_commits(lambda: run.batch(batches, golf(batches, score=2)))
+    shutil.rmtree(tmp_path / "lake" / BATCHES_TABLE)
+    with pytest.raises(CommitImpossible, match=BATCHES_TABLE):
+        starts(tmp_path)
+    resolve(settings(tmp_path), BATCHES_TABLE, "skip")
+    again = starts(tmp_path)
+    again.batch(batches + 1, golf(batches + 1, score=3))
+    app = again.runner.attempts.run.generation.app_id("events")
+    assert newest_batch(tmp_path / "lake" / GOLF, app) == again.done[-1].manifest.batch_id
+
+
+def test_who_let_the_ledger_go_without_a_row_is_not_told_of_older_copies(tmp_path: Path) -> None:
+    """As of a batch of which all records were dropped: no other table has it, whatever was put back."""
+    dropping: dict[str, Any] = {"policies": {"no_entity": "drop"}}
+    run = goes_on(Query(tmp_path, **dropping))
+    run.batch(0, golf(0, score=1))
+    stray = [Sent(value(1, game_name=""), 1)]
+    killed_before_its_commits(lambda: run.batch(1, stray))
+    last, _ = run.log.last()
+    assert last is not None
+    manifest = manifest_of(last, run.here.log)
+    (file,) = manifest.file_names()
+    (tmp_path / "lake" / BATCHES_TABLE / file).unlink()
+    Resolutions(run.here).skip(last.number, BATCHES_TABLE)
+    again = Query(tmp_path, **dropping)
+    again.resume(stray)
+    again.batch(2, golf(2, score=3))
+    assert again.rows(GOLF) == 2
 
 
 def test_one_that_lacks_the_newest_batch_gets_it_though_the_log_is_closed_behind_what_was_written_again(

@@ -127,6 +127,43 @@ def test_all_rows_are_sent_where_what_somebody_sent_is_there_no_more(
     assert asked == [False, False, True, False]
 
 
+def test_what_was_taken_back_has_nothing_sent_again_and_what_came_behind_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each turn that a row ends whose topic does not take it leaves the mark of an aborted transaction, and sent all rows at the next."""
+    ends, asked, fails = dict[int, int](), list[bool](), ""
+    nothing = SimpleNamespace(isEmpty=lambda: True)
+
+    def records(*_: Any, whole: bool, **__: Any) -> list[Any]:
+        asked.append(whole)
+        return []
+
+    def send(*given: Any) -> int:
+        if fails == "before":
+            given[-1]()
+        if fails:
+            raise PipelineError("a row is too large" if fails == "before" else "killed behind a commit")
+        return 1
+
+    monkeypatch.setattr(Uuids, "of", lambda *_: "first")
+    monkeypatch.setattr(Uuids, "_ends", lambda *_: dict(ends))
+    monkeypatch.setattr(to_kafka, "sending", lambda _: nullcontext())
+    monkeypatch.setattr(to_kafka, "send", send)
+    monkeypatch.setattr(to_kafka, "keys_in", lambda *_: nothing)
+    monkeypatch.setattr(sinks._Sending, "_records", records)
+    monkeypatch.setattr(sinks._Sending, "_before", lambda _, mark, __: mark)
+    monkeypatch.setattr(sinks, "_pairs", lambda found: found)
+    root = PosixFiles(tmp_path)
+    outside = Outside("games", kafka={"bootstrap.servers": "there"}, marks=root.below("checkpoint"))
+    (one,) = instances([Derived.model_validate(RULE)], Entities({}, folds=False))
+    for end, fails in ((4, ""), (4, "before"), (5, "before"), (6, ""), (6, "before"), (7, "behind"), (9, "")):
+        ends = {0: end}
+        write_deltalake(f"{root.url}/gold", pa.table({"city": ["Ulm"], "n": [1]}), mode="append")
+        with pytest.raises(PipelineError) if fails else nullcontext():
+            bring_up(None, one, root.below("gold"), outside, whole=False)  # type: ignore[arg-type] # none is needed
+    assert asked == [False] * 6 + [True]
+
+
 @pytest.mark.parametrize(
     ("error", "tried"), [(to_kafka.BrokersSilent, [("a", 60)]), (BrokerUnavailable, [("a", 60), ("b", 5)])]
 )

@@ -126,6 +126,18 @@ def test_tables_in_partitions(tmp_path: Path, by: tuple[str, ...]) -> None:
     assert in_files(table) == {"bob"}
 
 
+@pytest.mark.parametrize("by", [(), ("who",)])
+def test_what_is_true_of_all_rows_whatever_their_columns_say_takes_all(
+    by: tuple[str, ...], tmp_path: Path
+) -> None:
+    """As `1 = 1` is, which names no column."""
+    table = made(tmp_path, by)
+    table.merge([row(1, 1, "ann"), row(2, 1, "bob"), row(3, 1, None)])
+    every = Rows(frozenset(), lambda rows: np.ones(rows.num_rows, dtype=bool))
+    assert without_rows(table.place, every, "this").rows == 3
+    assert said(table) == []
+
+
 def test_files_from_before_a_column_came(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.merge([row(1, 1, "ann"), row(2, 1, "bob")])

@@ -94,6 +94,39 @@ def test_what_came_of_shards_that_had_nothing_waits_for_those_before_them(world:
     assert batches == [(3, 0), (5, 0), (5, 1)]
 
 
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_what_came_of_shards_that_lost_all_waits_for_those_before_them(
+    world: World, *, is_seen: bool
+) -> None:
+    """Be it that nobody knows what a shard came of that came and went while nobody looked."""
+    world.stream.put_into(0, *[b"0"] * 5)
+    with world.opened() as (shards, _):
+        if is_seen:
+            world.stream.split(0)
+        assert shards.end_offsets()["games"][0] == 5
+    if not is_seen:
+        world.stream.split(0)
+    world.stream.put_into(1, b"lost")
+    world.stream.split(1)
+    world.clock.at += 25 * HOUR
+    world.stream.put_into(3, b"1")
+    with world.opened(on_data_loss="record") as (shards, records):
+        read, batches = dict.fromkeys(shards.end_offsets()["games"], 0), list[tuple[int, int]]()
+        for _ in range(8):
+            try:
+                offsets = records.next_range({"games": read}, shards.end_offsets(), 3)
+            except RecordsGone:
+                here = shards.earliest_offsets()["games"]
+                read = {number: max(at, here.get(number, 0)) for number, at in read.items()}
+                continue
+            read = {number: end for number, (_, end) in offsets.get("games", {}).items()} or read
+            batches.append((read[0], read[3]))
+    assert batches[-1][0] >= 5
+    # Behind a place for what may be gone.
+    assert batches[-1][1] == 2
+    assert all(after < 2 for before, after in batches if before < 5)
+
+
 def test_a_reading_begins_where_the_settings_say_and_ends_so(world: World) -> None:
     world.stream.put_into(0, b"0", b"1")
     world.clock.at += HOUR

@@ -81,7 +81,7 @@ def test_each_record_is_in_one_batch_whatever_becomes_of_shards_and_runs(
     monkeypatch.setattr(looking, "SHARDS_AT_ONCE", 1)
     dice = random.Random(seed)
     world = World(tmp_path)
-    world.stream = Restless(dice, now=world.clock, page=3)
+    world.stream = stream = Restless(dice, now=world.clock, page=3)
     read: dict[int, int] = {}
     batches, pending = list[list[tuple[str, int]]](), dict[str, Any]()
 
@@ -99,7 +99,7 @@ def test_each_record_is_in_one_batch_whatever_becomes_of_shards_and_runs(
             ends = shards.end_offsets()
             offsets = records.next_range({"games": read}, ends, dice.choice([1, 5, 1000]))
             if not offsets:
-                if world.stream.is_calm and shards.end_offsets() == ends:
+                if stream.is_calm and shards.end_offsets() == ends:
                     return True
                 continue
             some = rows(shards, offsets)
@@ -113,14 +113,14 @@ def test_each_record_is_in_one_batch_whatever_becomes_of_shards_and_runs(
 
     is_through = False
     for life in range(400):
-        world.stream.is_calm = life > 12
+        stream.is_calm = life > 12
         with world.opened() as (shards, records):
             is_through = run(shards, records, 12)
         if is_through:
             break
     assert is_through
     found = [value for batch in batches for _, value in batch]
-    assert sorted(found) == list(range(world.stream.sent))
+    assert sorted(found) == list(range(stream.sent))
     for key in KEYS:
         mine = [value for batch in batches for of, value in batch if of == key]
         assert mine == sorted(mine)

@@ -137,6 +137,20 @@ def test_a_closed_shard_that_was_gone_before_its_end_is_told_as_lost(
     assert world.rows(again, 3)[-1][1] == b"new"
 
 
+def test_a_closed_shard_that_goes_amid_its_reading_is_told_as_lost_and_ends_no_run(world: World) -> None:
+    world.stream.put_into(0, *values(2))
+    looking = world.looking()
+    looking.look()
+    world.stream.put_into(0, *values(2, 2))
+    world.stream.split(0)
+    world.clock.at += 25 * HOUR
+    world.stream.put_into(1, *values(1, 4))
+    looking.look()
+    looking.look()
+    assert kinds(looking) == ["records", "lost", "ended"]
+    assert [value for _, value in world.rows(looking, 1)] == [b"4"]
+
+
 def test_records_that_retention_took_before_they_were_read_have_a_place(world: World) -> None:
     world.stream.put_into(0, *values(3))
     looking = world.looking()

@@ -65,6 +65,8 @@ def test_what_spark_cannot_read_is_refused_with_its_line(case: str, command: Com
         {"sql": "WITH a AS (SELECT *, {entity} AS game FROM {table}) SELECT * FROM a -- all of it"},
         {"sql": "FROM {table} |> WHERE a > 1;"},
         {"sql": "SELECT '$${spark.app.name}' AS a, $${b} FROM {table}"},
+        {"sql": "SELECT * FROM {table} DISTRIBUTE BY a SORT BY b"},
+        {"sql": "{table} JOIN players USING (id)"},
         {"inputs": ["{table}", "other_{entity}"], "sql": "TABLE other_{entity} UNION ALL TABLE {table}"},
         aggregate(by=["a.day", "date(at) AS d"], columns={"n": "count(*) FILTER (WHERE a = 'x')"}, where="a"),
         stream(by=["lower(city) AS city"], where="this.n > 1"),
@@ -74,6 +76,32 @@ def test_what_spark_can_read_is_not(derive: dict[str, Any], command: Command, tm
     inputs = derive.pop("inputs", None)
     file = settings_with(tmp_path, derive if inputs is None else {**derive, "inputs": ["{table}"]})
     assert command("settings", "check", file)[0] == 0
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"derive": {"sql": "SELECT f(a, ${PEPPER} ${PEPPER}) FROM {table}"}},
+        {"derive": aggregate(where="f(a, ${PEPPER} ${PEPPER})")},
+        {"tables": [{"match": "*", "expect": {"peppered": "f(a, ${PEPPER} ${PEPPER})"}}]},
+        {
+            "route": {
+                "by": "expression",
+                "expression": "f(a, ${PEPPER} ${PEPPER})",
+                "table": "silver_{entity}",
+            }
+        },
+    ],
+)
+def test_what_was_filled_in_is_not_told(
+    said: dict[str, Any], command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PEPPER", "hunter2")
+    code, _, told = command(
+        "settings", "check", settings_with(tmp_path, **{"derive": {"sql": "TABLE {table}"}, **said})
+    )
+    assert (code, "hunter2" in told, "near '${PEPPER}'" in told) == (2, False, True)
 
 
 @pytest.mark.spark

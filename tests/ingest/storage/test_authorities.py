@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import ssl
 import subprocess
 import sys
@@ -87,6 +88,57 @@ def test_the_systems_are_those_in_its_folder_where_python_knows_of_no_file(
     open_files(Place.parse("s3://own/lake"), given)
     (wanted,) = trusted(ssl.create_default_context(cafile=str(company)))
     assert wanted in trusted(ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"]))
+
+
+def test_a_file_of_that_name_where_the_program_was_begun_is_none_of_the_systems(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ca-certificates.crt").write_bytes(own.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    known = ssl.get_default_verify_paths()._replace(cafile="", capath="")
+    monkeypatch.setattr(ssl, "get_default_verify_paths", lambda: known)
+    others = trusted(ssl.create_default_context(cafile=certifi.where()))
+    assert len(trusted(ssl.create_default_context(cafile=trust(str(own)))) & others) > 50
+
+
+def test_a_file_that_somebody_tidied_away_is_made_anew(own: Path) -> None:
+    """As by a program that knows of no locks, or by the end of the process that this one was forked from."""
+    given, place = (
+        StorageOptions.model_validate({"http": {"ca_file": str(own)}}),
+        Place.parse("s3://own/lake"),
+    )
+    open_files(place, given)
+    shutil.rmtree(Path(os.environ["SSL_CERT_FILE"]).parent)
+    given.for_delta(place)
+    (mine,) = trusted(ssl.create_default_context(cafile=str(own)))
+    assert mine in trusted(ssl.create_default_context(cafile=os.environ["SSL_CERT_FILE"]))
+
+
+def test_a_child_that_is_forked_amid_a_look_at_them_need_not_wait_for_ever(own: Path) -> None:
+    program = (
+        "import os, signal, sys, threading\n"
+        "from distributary.ingest.storage import authorities\n"
+        "asked, looks = authorities.authorities_of, threading.Event()\n"
+        "def slowly(path):\n"
+        "    if authorities._lock.locked() and not looks.is_set():\n"
+        "        looks.set()\n"
+        "        threading.Event().wait(0.2)\n"
+        "    return asked(path)\n"
+        "authorities.trust(sys.argv[1])\n"
+        "authorities.authorities_of = slowly\n"
+        "threading.Thread(target=authorities.keep_trusted, args=(sys.argv[1],)).start()\n"
+        "looks.wait()\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    signal.alarm(5)\n"
+        "    authorities.keep_trusted(sys.argv[1])\n"
+        "    os._exit(0)\n"
+        "print(os.waitpid(child, 0)[1])\n"
+    )
+    said = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program, str(own)], capture_output=True, text=True, check=True
+    ).stdout
+    assert said.strip() == "0"
 
 
 def test_what_the_environment_names_may_be_replaced_as_well(

@@ -33,11 +33,7 @@ def derive(
 
     settings = load(file, given=given or ())
     if not settings.derive and not table:
-        tell(
-            [],
-            [f"{settings.name}: its settings have no tables that are made of others (`derive`)"],
-            as_json=as_json,
-        )
+        tell_of_none(settings.name, as_json=as_json)
         return
     with told_of(settings, "derive") as heard, session(settings) as spark:
         done = refreshed(settings, spark, table or (), whole=whole)
@@ -47,6 +43,12 @@ def derive(
         raise PipelineError(
             f"not made current: {', '.join(failed)}; once what is said of them is mended, say it again"
         )
+
+
+def tell_of_none(pipeline: str, *, as_json: bool) -> None:
+    """Say that a pipeline has no derived tables."""
+    said = f"{pipeline}: its settings have no tables that are made of others (`derive`)"
+    tell([], [said], as_json=as_json)
 
 
 def _line(one: Refreshed) -> str:

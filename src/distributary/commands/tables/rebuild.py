@@ -9,6 +9,7 @@ import typer
 from distributary.commands.arguments import File, Given
 from distributary.commands.quarantine.choosing import AsJson, Entity, Partition, Topic, chosen_by, within
 from distributary.commands.run import session
+from distributary.commands.tables.derive import tell_of_none
 from distributary.errors import ConfigError, PipelineError
 from distributary.views.answers import tell
 from distributary.views.rebuild import rebuilt, replayed
@@ -88,7 +89,11 @@ def reset(
         ),
     ],
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do it: without this nothing is done, and it is said what would be.")
+        bool,
+        typer.Option(
+            "--yes",
+            help="Do it: without this neither silver nor bronze is emptied, and it is said what would be. gold needs none.",
+        ),
     ] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Also where rows are lost that bronze does not have.")
@@ -122,6 +127,9 @@ def _gold(settings: Settings, *, as_json: bool) -> None:
     from distributary.ingest.derived.refresh import derive
     from distributary.ingest.lineage.of_commands import told_of
 
+    if not settings.derive:
+        tell_of_none(settings.name, as_json=as_json)
+        return
     with told_of(settings, "reset") as heard, session(settings) as spark:
         done = derive(settings, spark, whole=True)
         heard.derived(done)

@@ -1,0 +1,32 @@
+"""What a look takes note of that it cannot read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.ingest.landing.landed import looking, paths
+
+from distributary.ingest.landing.looking import Looking
+from distributary.ingest.storage.contract import Info
+from distributary.ingest.storage.posix import PosixFiles
+
+
+def test_a_file_that_goes_before_it_is_read_is_nobodys_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that a program writes and takes away all the time; a new pipeline ended with what was said of it."""
+    beat = tmp_path / "landing" / "beat"
+    beat.parent.mkdir()
+    content = Looking._content
+
+    def gone(self: Looking, info: Info) -> str | None:
+        beat.unlink()
+        return content(self, info)
+
+    monkeypatch.setattr(Looking, "_content", gone)
+    look = looking(PosixFiles(tmp_path))
+    for _ in range(3):
+        beat.write_bytes(b"x")
+        look.look(0)
+    assert (look.refused.met, paths(look)) == ([], [])
