@@ -13,7 +13,8 @@ from tests.ingest.e2e.test_sinks_of_derived_tables import Topic
 from distributary.ingest.derived import sinks
 from distributary.ingest.derived.refresh import derive
 
-pytestmark = [pytest.mark.spark, pytest.mark.stack]
+# A minute of sending; lighter: test_what_was_taken_back_has_nothing_sent_again_and_what_came_behind_it_has.
+pytestmark = [pytest.mark.spark, pytest.mark.stack, pytest.mark.heavy]
 
 
 def test_a_row_that_the_topic_does_not_take_has_no_other_rows_sent_at_each_turn(
