@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Protocol
@@ -129,45 +129,6 @@ class Finisher:
         if before is None or (reached is not None and reached >= before):
             return False
         return not (self.may_lack(before) or self.may_lack(last.number))
-
-    def others(self, manifest: Manifest, number: int, waits: Collection[str] = ()) -> list[bool]:
-        """Whether each of a batch's tables has batch `number`, but for the ledger and those that are to go without the former.
-
-        `waits` are the folders of tables that are parked.
-        """
-        skipped = self._resolutions.skipped(manifest.batch_id).union(waits)
-        return [
-            is_in(self._tables.newest_batch(table.folder, table.app_id), number)
-            for table in manifest.tables
-            if table.role != "batches" and table.folder not in skipped
-        ]
-
-    def lost_its_row(self, manifest: Manifest) -> bool:
-        """Whether the ledger's file of this batch is gone, as when the ledger was dropped."""
-        if manifest.late_row is not None:
-            # It may not be written yet.
-            return not self._tables.states([BATCHES_TABLE])
-        return self._lost(manifest, "batches")
-
-    def lost_in_all(self, manifest: Manifest, waits: Collection[str]) -> bool:
-        """Whether no table has this batch and what the ledger was to get of it is gone, which nobody can make from records again.
-
-        A late row is yet to be made, and a table of the ledger that is not there, beside others that are, was dropped by somebody.
-        """
-        roles = ("changes",) if manifest.late_row is not None else ("changes", "batches")
-        lost = {one.folder for one in manifest.tables if one.role in roles and self._lost(manifest, one.role)}
-        lost -= self._resolutions.skipped(manifest.batch_id)
-        there = self._tables.states(one.folder for one in manifest.tables) if lost else {}
-        lost = lost & there.keys() if there else lost
-        return bool(lost) and not any(self.others(manifest, manifest.batch_id, waits))
-
-    def _lost(self, manifest: Manifest, role: str) -> bool:
-        return any(
-            self._tables.place(table.folder).info(file.name) is None
-            for table in manifest.tables
-            if table.role == role
-            for file in table.files
-        )
 
     def mend(
         self,

@@ -269,21 +269,24 @@ class BatchRunner:
     def _is_in_others(self, number: int, last: Batch) -> bool:
         """Whether any table but the ledger says that it has a batch: the tables were not put back then."""
         log = self.attempts.run.checkpoint.log
+        given = self.finisher.given(log)
         # It may be closed by now, and which tables it had be gone with it: those of the newest one are asked in any case.
         known = [one for one in (log.newest_batch(number), last) if one is not None]
         waits = self.attempts.run.parked.folders
-        return any(any(self.finisher.others(manifest_of(one, log), number, waits)) for one in known)
+        return any(any(given.others(manifest_of(one, log), number, waits)) for one in known)
 
     def _is_in_all_others(self, manifest: Manifest) -> bool:
         parked = self.attempts.run.parked
         waits = parked.waiting(manifest.batch_id) | parked.unread
-        return all(self.finisher.others(manifest, manifest.batch_id, waits))
+        given = self.finisher.given(self.attempts.run.checkpoint.log)
+        return all(given.others(manifest, manifest.batch_id, waits))
 
     def _resume_unless_done(
         self, batch: Batch, manifest: Manifest, rewritten: Sequence[Rewritten], reached: int | None
     ) -> None:
-        run, finisher = self.attempts.run, self.finisher
-        if reached is None and finisher.lost_its_row(manifest) and self._is_in_all_others(manifest):
+        run = self.attempts.run
+        given = self.finisher.given(run.checkpoint.log)
+        if reached is None and given.lost_its_row(manifest) and self._is_in_all_others(manifest):
             _log.warning(
                 "the ledger in %s was dropped; batch %s is in all its other tables, and the next batch makes the ledger anew",
                 run.root,
@@ -291,7 +294,7 @@ class BatchRunner:
             )
             return
         waits = run.parked.waiting(manifest.batch_id) | run.parked.unread
-        if finisher.lost_in_all(manifest, waits):
+        if given.lost_in_all(manifest, waits):
             run.log.confirm()
             raise CheckpointMismatch(
                 f"the lake in {run.root} has none of batch {manifest.batch_id}, whose files were in it, as the log in {run.checkpoint} says: "

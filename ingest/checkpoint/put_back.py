@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Container, Mapping
 from dataclasses import dataclass
 
 from distributary.ingest.checkpoint.manifest import Manifest
 from distributary.ingest.checkpoint.manifests import folders_of
 from distributary.ingest.checkpoint.stuck import Resolutions
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.commit_log.entries import NONE, Batch
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.merge.rule import with_memories
@@ -124,3 +125,52 @@ class Given:
                 )
             wanted = {folder: one for folder, one in wanted.items() if folder not in given}
         return None
+
+    def others(self, manifest: Manifest, number: int, waits: Collection[str] = ()) -> list[bool]:
+        """Whether each of a batch's tables has batch `number`, but for the ledger and those that are to go without the former.
+
+        `waits` are the folders of tables that are parked.
+        """
+        skipped = self.resolutions.skipped(manifest.batch_id).union(waits)
+        return [
+            is_in(self.tables.newest_batch(table.folder, table.app_id), number)
+            for table in manifest.tables
+            if table.role != "batches" and table.folder not in skipped
+        ]
+
+    def lost_its_row(self, manifest: Manifest) -> bool:
+        """Whether the ledger's file of this batch is gone, as when the ledger was dropped."""
+        if manifest.late_row is not None:
+            # It may not be written yet.
+            return not self.tables.states([BATCHES_TABLE])
+        return self._lost(manifest, "batches")
+
+    def lost_in_all(self, manifest: Manifest, waits: Collection[str]) -> bool:
+        """Whether no table has this batch, no file of it is there, and what the ledger was to get is gone, which nobody can make from records again.
+
+        A late row is yet to be made, and a table of the ledger that is not there, beside others that are, was dropped by somebody.
+        """
+        roles = ("changes",) if manifest.late_row is not None else ("changes", "batches")
+        lost = {one.folder for one in manifest.tables if one.role in roles and self._lost(manifest, one.role)}
+        lost -= self.resolutions.skipped(manifest.batch_id)
+        there = self.tables.states(one.folder for one in manifest.tables) if lost else {}
+        lost = lost & there.keys() if there else lost
+        files = (
+            (folder, one.name)
+            for table in manifest.tables
+            for folder, found in table.parts.items()
+            for one in found
+        )
+        return (
+            bool(lost)
+            and all(self.tables.place(folder).info(name) is None for folder, name in files)
+            and not any(self.others(manifest, manifest.batch_id, waits))
+        )
+
+    def _lost(self, manifest: Manifest, role: str) -> bool:
+        return any(
+            self.tables.place(table.folder).info(file.name) is None
+            for table in manifest.tables
+            if table.role == role
+            for file in table.files
+        )

@@ -112,7 +112,9 @@ class Looking:
         ]
         # Asked behind its files: of a run that is alive a table may have it by then.
         gone = bool(files) and all(file is None for file in files)
-        return gone and not any(finisher.others(decided, last.number, so_far.parked.keys()))
+        return gone and not any(
+            finisher.given(checkpoint.log).others(decided, last.number, so_far.parked.keys())
+        )
 
     def _is_older(self, checkpoint: Checkpoint, finisher: Finisher, reached: Newest) -> bool:
         last = ManifestStore(checkpoint).last()

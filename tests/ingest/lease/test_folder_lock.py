@@ -20,7 +20,6 @@ import pytest
 
 from distributary.errors import LeaseHeld
 from distributary.ingest.checkpoint.folder import LEASE, Checkpoint
-from distributary.ingest.lease import heartbeat
 from distributary.ingest.lease.folder_lock import FolderLock
 from distributary.ingest.lease.holding import held
 
@@ -167,7 +166,6 @@ def test_where_a_file_system_has_no_locks_a_sign_of_life_is_given(
         raise OSError(answer, os.strerror(answer))
 
     monkeypatch.setattr(fcntl, "flock", refused)
-    monkeypatch.setattr(heartbeat, "MISSED", 1)
     with held(checkpoint, "first"), pytest.raises(LeaseHeld, match="first"), held(checkpoint, "second"):
         pass
     assert not (checkpoint.folder / LEASE / "holder.json").exists()
