@@ -208,6 +208,8 @@ def test_each_entity_gets_a_schema_in_one_pass(
     assert {one["version"] for one in found.values()} == {1, 2}
 
 
+# Lighter: test_a_schema_that_grows_keeps_what_it_has, by entity.
+@pytest.mark.heavy
 def test_another_look_at_entities_changes_only_the_one_that_changed(
     infer: Infer, stack: LocalStack, topic: str, tmp_path: Path
 ) -> None:

@@ -149,6 +149,8 @@ def test_names_by_place_and_names_that_are_worked_out_are_those_of_all_columns(b
         assert bench.rows() == rows
 
 
+# Lighter: test_a_table_with_other_columns_is_the_same_table_with_what_was_said_of_it.
+@pytest.mark.heavy
 def test_wider_columns_are_read_again(bench: Bench, spark: SparkSession) -> None:
     rule = aggregate("cast(k AS string) AS s", n="count(*)")
     bench.put({"k": 0.1}, schema=pa.schema([("k", pa.float32())]))

@@ -80,6 +80,8 @@ def test_tables_tell_what_was_true_when_however_the_stream_is_cut(kit: PipelineK
 POINTS = ("amid_schema_change", "after_manifest", "amid_merge", "between_commits", "before_ledger")
 
 
+# Lighter: tests/ingest/e2e/test_upserts.py has the same steps of the same merge.
+@pytest.mark.heavy
 def test_errors_at_each_step_end_each_row_once(kit: PipelineKit, fail_at: Callable[..., None]) -> None:
     keyed = telling(kit, supervisor={"failures": {"max": len(POINTS), "first_wait_seconds": 0}})
     keyed.send(40)

@@ -209,6 +209,8 @@ def test_a_crash_between_topic_and_mark_sends_the_same_once_more(kit: PipelineKi
     assert one(derive(kit.settings, kit.spark)).sent == {}
 
 
+# Half a minute of turns; lighter: tests/ingest/derived/test_sinks.py has topics that end elsewhere than was noted.
+@pytest.mark.heavy
 @pytest.mark.folder
 @pytest.mark.checkpoint_folder
 def test_no_row_stays_in_a_topic_that_no_mark_tells_of(

@@ -103,6 +103,8 @@ class Told(Silent):
         self.said.append(reason)
 
 
+# Lighter: tests/ingest/upkeep/test_in_runs.py has when it is time, and who does it.
+@pytest.mark.heavy
 def test_a_run_keeps_its_tables_up_by_itself_when_it_is_time(kit: PipelineKit) -> None:
     kit.configured(limits={"batch_rows": 60}, sink={"maintain": {"every_hours": 24}})
     kit.simulate(1, corrupt=0.05)

@@ -210,6 +210,8 @@ def test_what_spark_marked_is_marked_here(spark: SparkSession, table: Upserted, 
     assert by_spark(spark, path) == now == by_delta_rs(path)
 
 
+# Lighter: test_what_spark_marked_is_marked_here, and delta-rs' compaction between look and commit.
+@pytest.mark.heavy
 def test_what_spark_rewrote_is_found_again(spark: SparkSession, table: Upserted, tmp_path: Path) -> None:
     path = tmp_path / "players"
     spark.sql(f"OPTIMIZE delta.`{path}`")

@@ -151,6 +151,8 @@ else:
 """
 
 
+# A JVM of its own; lighter: test_an_existing_session_is_used_and_its_changeable_settings_set.
+@pytest.mark.heavy
 # Both of one start: each would take a JVM of its own.
 def test_spark_submits_master_and_settings_are_respected_and_a_session_without_delta_is_taken_and_told_of(
     tmp_path: Path,

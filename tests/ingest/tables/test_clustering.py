@@ -135,6 +135,8 @@ def test_fields_that_a_table_does_not_have_or_that_have_no_bounds_are_left_out(t
     assert state_of(table).clustering == ()
 
 
+# Lighter: test_a_copy_of_its_beginning_is_clustered_as_well.
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_checkpoints_keep_what_a_table_is_clustered_by_whoever_writes_them(
     tmp_path: Path, spark: SparkSession

@@ -433,6 +433,8 @@ def test_a_log_to_which_nothing_happened_is_not_listed(table: Path, monkeypatch:
     assert values(table) == [0, 1, 2, 3]
 
 
+# Lighter: test_nothing_is_done_to_a_log_that_is_whole.
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_files_that_a_shallow_clone_has_elsewhere_are_not_missed(spark: SparkSession, tmp_path: Path) -> None:
     origin, clone = tmp_path / "origin ä", tmp_path / "clone"

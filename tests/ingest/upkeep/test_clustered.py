@@ -347,6 +347,8 @@ def _only_sparks(*one: Any) -> Any:
     return replace(state_of(*one), why_not="for a test")
 
 
+# Lighter: test_files_tell_narrow_bounds_and_who_clustered_them, by which others' files are told from ours.
+@pytest.mark.heavy
 @pytest.mark.spark
 def test_sparks_optimize_and_ours_leave_each_others_files_and_all_rows_stay(
     table: Table, spark: SparkSession
