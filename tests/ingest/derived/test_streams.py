@@ -336,10 +336,9 @@ def test_each_row_is_in_one_session_or_came_too_late_whatever_comes_when(bench: 
         assert all(start > last for (_, last), (start, _) in pairwise(mine))
 
 
-# Lighter: test_a_session_is_there_once_nothing_came_for_so_long_and_stays_as_it_was has rows that were chosen.
+# Lighter: the sessions further above, and of those that are not over test_update_and_complete_have_sessions_that_are_not_over_too.
 @pytest.mark.heavy
-# Those that are not over: test_update_and_complete_have_sessions_that_are_not_over_too.
-@pytest.mark.parametrize("output", ["append", pytest.param("update", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize("output", ["append", "update"])
 def test_sessions_of_rows_that_are_in_time_are_those_of_all_rows_at_once(bench: Bench, output: str) -> None:
     dice, all_of = random.Random(3), list[dict[str, Any]]()
     rule = with_(SESSIONS, output=output)
