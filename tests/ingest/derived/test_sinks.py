@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
@@ -98,25 +99,33 @@ def test_ends_that_nobody_tells_for_once_are_those_of_before(
     assert asked == [({0: 4}, {0: 9})]
 
 
-def test_all_rows_are_sent_where_what_somebody_sent_is_there_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run said that a key went, and died; compaction took both a day later, and the row is back as it was: no comparison tells of it."""
-    ends, asked = dict[int, int](), list[bool]()
-    nothing = SimpleNamespace(isEmpty=lambda: True)
+def without_brokers(
+    patch: pytest.MonkeyPatch, ends: Callable[[], dict[int, int]], send: Callable[..., int]
+) -> list[bool]:
+    """Have a topic that ends there be sent to in such a way; whether each sending was to have all rows."""
+    asked = list[bool]()
 
     def records(*_: Any, whole: bool, **__: Any) -> list[Any]:
         asked.append(whole)
         return []
 
-    monkeypatch.setattr(Uuids, "of", lambda *_: "first")
-    monkeypatch.setattr(Uuids, "_ends", lambda *_: dict(ends))
-    monkeypatch.setattr(to_kafka, "sending", lambda _: nullcontext())
-    monkeypatch.setattr(to_kafka, "send", lambda *_: 1)
-    monkeypatch.setattr(to_kafka, "keys_in", lambda *_: nothing)
-    monkeypatch.setattr(sinks._Sending, "_records", records)
-    monkeypatch.setattr(sinks._Sending, "_before", lambda _, mark, __: mark)
-    monkeypatch.setattr(sinks, "_pairs", lambda found: found)
+    patch.setattr(Uuids, "of", lambda *_: "first")
+    patch.setattr(Uuids, "_ends", lambda *_: dict(ends()))
+    patch.setattr(to_kafka, "sending", lambda _: nullcontext())
+    patch.setattr(to_kafka, "send", send)
+    patch.setattr(to_kafka, "keys_in", lambda *_: SimpleNamespace(isEmpty=lambda: True))
+    patch.setattr(sinks._Sending, "_records", records)
+    patch.setattr(sinks._Sending, "_before", lambda _, mark, __: mark)
+    patch.setattr(sinks, "_pairs", lambda found: found)
+    return asked
+
+
+def test_all_rows_are_sent_where_what_somebody_sent_is_there_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run said that a key went, and died; compaction took both a day later, and the row is back as it was: no comparison tells of it."""
+    ends = dict[int, int]()
+    asked = without_brokers(monkeypatch, lambda: ends, lambda *_: 1)
     root = PosixFiles(tmp_path)
     outside = Outside("games", kafka={"bootstrap.servers": "there"}, marks=root.below("checkpoint"))
     (one,) = instances([Derived.model_validate(RULE)], Entities({}, folds=False))
@@ -131,12 +140,7 @@ def test_what_was_taken_back_has_nothing_sent_again_and_what_came_behind_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each turn that a row ends whose topic does not take it leaves the mark of an aborted transaction, and sent all rows at the next."""
-    ends, asked, fails = dict[int, int](), list[bool](), ""
-    nothing = SimpleNamespace(isEmpty=lambda: True)
-
-    def records(*_: Any, whole: bool, **__: Any) -> list[Any]:
-        asked.append(whole)
-        return []
+    ends, fails = dict[int, int](), ""
 
     def send(*given: Any) -> int:
         if fails == "before":
@@ -145,14 +149,7 @@ def test_what_was_taken_back_has_nothing_sent_again_and_what_came_behind_it_has(
             raise PipelineError("a row is too large" if fails == "before" else "killed behind a commit")
         return 1
 
-    monkeypatch.setattr(Uuids, "of", lambda *_: "first")
-    monkeypatch.setattr(Uuids, "_ends", lambda *_: dict(ends))
-    monkeypatch.setattr(to_kafka, "sending", lambda _: nullcontext())
-    monkeypatch.setattr(to_kafka, "send", send)
-    monkeypatch.setattr(to_kafka, "keys_in", lambda *_: nothing)
-    monkeypatch.setattr(sinks._Sending, "_records", records)
-    monkeypatch.setattr(sinks._Sending, "_before", lambda _, mark, __: mark)
-    monkeypatch.setattr(sinks, "_pairs", lambda found: found)
+    asked = without_brokers(monkeypatch, lambda: ends, send)
     root = PosixFiles(tmp_path)
     outside = Outside("games", kafka={"bootstrap.servers": "there"}, marks=root.below("checkpoint"))
     (one,) = instances([Derived.model_validate(RULE)], Entities({}, folds=False))

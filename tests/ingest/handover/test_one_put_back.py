@@ -15,9 +15,9 @@ from tests.ingest.batches import generation
 from tests.ingest.handover.test_heritage import WORLD, begin_at, heritage, owned, taken_over
 from tests.ingest.kafka_records import TOPIC
 from tests.ingest.pipelines import settings
-from tests.ingest.queries import GOLF, QUEST, batches, one
+from tests.ingest.queries import GOLF, QUEST
 
-from distributary.errors import CommitImpossible, PipelineError, TablesOfAnotherRun
+from distributary.errors import CommitImpossible, PipelineError
 from distributary.ingest.handover.earlier import Earlier
 from distributary.ingest.resolve import resolve
 
@@ -51,21 +51,6 @@ def test_a_table_that_lacks_the_newest_batch_alone_gets_it_again(tmp_path: Path)
         shutil.copy(tmp_path / "aside" / file.name, file)
     assert heritage(tmp_path).complete(new, owners) == {TOPIC: {0: 8}}
     assert DeltaTable(tmp_path / "lake" / GOLF).to_pyarrow_table().num_rows == 4
-
-
-def test_tables_that_all_lack_the_newest_batch_alone_are_gone_on_from_where_they_end(tmp_path: Path) -> None:
-    """Its files are gone with the tables that had them: nobody could finish it, and skipped its records would be lost."""
-    first = batches(tmp_path, 1)
-    shutil.copytree(tmp_path / "lake", tmp_path / "copy")
-    first.batch(1, one(1))
-    shutil.rmtree(tmp_path / "lake")
-    shutil.copytree(tmp_path / "copy", tmp_path / "lake")
-    old = generation(tmp_path).id
-    for mode in ("from_tables", "again"):
-        with pytest.raises(TablesOfAnotherRun, match=r"older than the log.*confirm_dead"):
-            heritage(tmp_path).start(mode, "games", (), WORLD)
-    start = heritage(tmp_path).start("from_tables", "games", [old], WORLD)
-    assert (start.offsets, start.dead) == ({TOPIC: {0: 1}}, (old,))
 
 
 def test_a_run_that_goes_on_meanwhile_lacks_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
