@@ -144,35 +144,6 @@ def test_a_run_whose_tables_were_taken_loses_its_next_batch_and_what_it_decided_
         Query(tmp_path)
 
 
-@pytest.mark.parametrize("tables", [(BATCHES_TABLE,), (GOLF, BATCHES_TABLE)])
-def test_tables_from_which_a_loss_of_power_took_the_newest_batch_are_taken_over_whole(
-    tmp_path: Path, tables: tuple[str, ...]
-) -> None:
-    first = batches(tmp_path, 2)
-    for table in tables:
-        newest = max((tmp_path / "lake" / table / "_delta_log").glob("*.json"))
-        newest.write_bytes(newest.read_bytes()[:-20])
-    assert taken_over(tmp_path, "second", "from_tables")[1] == {TOPIC: {0: 2}}
-    assert (first.rows(GOLF), first.rows(BATCHES_TABLE)) == (2, 2)
-
-
-@pytest.mark.parametrize("tables", [(BATCHES_TABLE,), (GOLF, BATCHES_TABLE)])
-def test_a_loss_of_power_amid_taking_over_takes_nothing_of_the_earlier_checkpoints_batch(
-    tmp_path: Path, tables: tuple[str, ...]
-) -> None:
-    first = batches(tmp_path, 1)
-    unfinished(first, 1)
-    new, owners = begin_at(tmp_path, "second", "from_tables")
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(PolicyStopped):
-        patch.setattr(Owners, "take_over", stopped)
-        heritage(tmp_path).complete(new, owners)
-    for table in tables:
-        newest = max((tmp_path / "lake" / table / "_delta_log").glob("*.json"))
-        newest.write_bytes(newest.read_bytes()[:-20])
-    assert heritage(tmp_path).complete(new, owners) == {TOPIC: {0: 2}}
-    assert (first.rows(GOLF), first.rows(BATCHES_TABLE)) == (2, 2)
-
-
 def test_records_that_waited_when_the_earlier_run_was_killed_are_deleted_with_its_log_taken(
     tmp_path: Path,
 ) -> None:
