@@ -75,8 +75,9 @@ class Supervisor:
         self._evolutions = Spending(settings.supervisor.evolutions)
         self._met: tuple[tuple[str, ...], float] | None = None
         self._attempt_began = 0.0
-        # When a batch was begun that is not done yet, by the clock that budgets go by.
+        # When a batch was begun that is not done yet, by the clock that budgets go by; and when reading was that has come to nothing yet.
         self._undone_since: float | None = None
+        self._unread_since: float | None = None
         self._lock, self._busy = threading.Lock(), False
         # Held by a batch, and by what is done between two.
         self._turn = threading.Lock()
@@ -197,7 +198,7 @@ class Supervisor:
             wait = None
         if wait is None:
             self._summary = replace(self._summary, failures=self._summary.failures + 1)
-            wait = self._spend(self._failures, "failures", error, self._undone_since)
+            wait = self._spend(self._failures, "failures", error, self._fails_since)
             self._progress.failure(self._sentence(error), wait)
         return wait
 
@@ -216,7 +217,7 @@ class Supervisor:
             if (self._partitions is not None and self._pipeline.lost()[0]) or self._partitions_came():
                 return 0.0
             # Over by now; yet an error that only looks like one would be met for ever.
-            wait = self._outages.spend(self._undone_since) if away or is_outage(error) else None
+            wait = self._outages.spend(self._fails_since) if away or is_outage(error) else None
             if wait is not None:
                 self._progress.waiting(self._sentence(error), wait)
             return wait
@@ -234,6 +235,16 @@ class Supervisor:
         begun_with, self._partitions = self._partitions, None
         return begun_with is not None and begun_with != self._pipeline.channels.partitions()
 
+    @property
+    def _fails_since(self) -> float | None:
+        """Since when nothing succeeded that was begun; None where the run only waits for records."""
+        return min((one for one in (self._undone_since, self._unread_since) if one is not None), default=None)
+
+    def _has_looked(self) -> None:
+        """One that waits for records is as it is to be; one that is to end is not until it has them."""
+        if not self._is_bounded():
+            self._unread_since = None
+
     def _spend(self, spending: Spending, what: str, error: Exception, since: float | None = None) -> float:
         wait = spending.spend(since)
         if wait is None:
@@ -247,6 +258,8 @@ class Supervisor:
 
     def _query_once(self) -> None:
         self._error, self._partitions, self._held = None, None, None
+        if self._unread_since is None:
+            self._unread_since = time.monotonic()
         if self._are_others() or not self._is_open:
             self._open_anew()
         with scratch_folder() as spark:
@@ -306,6 +319,7 @@ class Supervisor:
         self._has_read = True
         while not self._stop.is_set():
             offsets = self._pipeline.next_range()
+            self._has_looked()
             if offsets:
                 self._read_next(runner, offsets)
             self._upkeep.look()
@@ -321,6 +335,7 @@ class Supervisor:
         """Until the query ends."""
         self._progress.reading()
         self._has_read = True
+        self._has_looked()
         clock, anew = WallClock(), None
         try:
             while not query.awaitTermination(_LOOK_SECONDS):  # type: ignore[arg-type] # it takes fractions too
@@ -409,7 +424,7 @@ class Supervisor:
             self._progress.evolution(changes, met_at, self._attempt_began)
 
     def _batch_done(self, done: Done) -> None:
-        self._undone_since = None
+        self._undone_since, self._unread_since = None, None
         counts, summary = done.manifest.counts, self._summary
         self._summary = replace(
             summary,

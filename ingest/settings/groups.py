@@ -406,7 +406,7 @@ class Failures(Budget):
     """Restarts after failures."""
 
     max: Annotated[int, Field(ge=0)] = 5
-    """How many within the window; one more ends the run. Those since a batch was begun that is not done count for as long as it is not."""
+    """How many within the window; one more ends the run. Those of one batch, or of one time that a run begins to read, count for as long as that does not succeed, however long an attempt takes."""
     first_wait_seconds: Seconds = 1.0
     """The wait after the first."""
     longest_wait_seconds: Seconds = 60.0

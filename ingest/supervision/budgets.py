@@ -32,8 +32,8 @@ class Spending:
     def spend(self, since: float | None = None) -> float | None:
         """Count one more: the seconds to wait before going on, or None when the budget is spent.
 
-        `since` is when a batch was begun that is not done: what happened from then on counts however long ago that is, as attempts that take
-        long would never spend anything.
+        `since` is when something was begun that is not done, as a batch: what happened from then on counts however long ago that is, as
+        attempts that take long would never spend anything.
         """
         now, self._since = self._clock(), since
         counts = max(self._budget.window_seconds, 0.0 if since is None else now - since)
@@ -48,5 +48,5 @@ class Spending:
     def __str__(self) -> str:
         window = self._budget.window_seconds
         is_long = self._since is not None and self._times[-1] - self._times[0] > window
-        within = "since a batch was begun that is not done" if is_long else f"within {window:g} s"
+        within = "and no batch done in between" if is_long else f"within {window:g} s"
         return f"{len(self._times)} {within}, {self._budget.max} allowed"

@@ -120,6 +120,7 @@ class Reading:
     queries  what happens as queries begin, one after the other
     refused  how often the brokers do not accept who asks whether they are there
     window   of the budget of failures, in seconds
+    begins   whether a batch is begun before a query does
     groups   of settings, beside those
     """
 
@@ -131,6 +132,7 @@ class Reading:
     queries: list[Any] = field(default_factory=list)
     refused: int = 0
     window: float = 600.0
+    begins: bool = True
     groups: dict[str, Any] = field(default_factory=dict)
 
     def was_away(self) -> bool:
@@ -159,7 +161,8 @@ class Reading:
 
         def runner(*told: Any) -> SimpleNamespace:
             def resume() -> None:
-                told[3](7)
+                if self.begins:
+                    told[3](7)
                 self.begin(number)
 
             return SimpleNamespace(resume=resume)
@@ -260,10 +263,57 @@ def test_a_batch_that_fails_each_time_ends_the_run_however_long_each_attempt_tak
     """Each is longer ago than the window when the next one fails, and nobody is there to read what is told."""
     reading = Reading(tmp_path, queries=[spark_fails] * 8, window=0.001)
     supervisor = Supervisor(reading.open, Silent(), threading.Event())
-    with pytest.raises(
-        BudgetSpent, match=r"too many failures \(6 since a batch was begun that is not done, 5 allowed\)"
-    ):
+    with pytest.raises(BudgetSpent, match=r"too many failures \(6 and no batch done in between, 5 allowed\)"):
         supervisor.run()
+
+
+def test_what_fails_each_time_before_a_batch_begins_ends_the_run_however_long_that_takes(
+    tmp_path: Path,
+) -> None:
+    """As where thousands of tables are looked at before the one that nobody can open."""
+    reading = Reading(tmp_path, queries=[spark_fails] * 8, window=0.001, begins=False)
+    with pytest.raises(BudgetSpent, match=r"\(6 and no batch done in between, 5 allowed\)"):
+        Supervisor(reading.open, Silent(), threading.Event()).run()
+
+
+def fails_in_turn(answers: list[bool]) -> Any:
+    """What is asked where the next range begins: nothing comes, or it fails, one after the other; then nothing comes any more."""
+
+    def next_range() -> dict[str, object]:
+        if answers and answers.pop(0):
+            spark_fails()
+        return {}
+
+    return next_range
+
+
+def test_what_fails_each_time_before_the_first_range_ends_a_run_that_is_to_end(tmp_path: Path) -> None:
+    reading = Reading(tmp_path, window=0.001, begins=False)
+    supervisor = Supervisor(reading.open, Silent(), threading.Event())
+    cast("Any", supervisor._pipeline).next_range = fails_in_turn([True] * 8)
+    with pytest.raises(BudgetSpent, match=r"\(6 and no batch done in between, 5 allowed\)"):
+        supervisor.run()
+
+
+def test_failures_between_which_a_run_waits_for_records_count_within_the_window_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One a month ends no run that looks for records meanwhile, and finds none."""
+    monkeypatch.setattr("distributary.ingest.supervisor._LOOK_SECONDS", 0.0)
+    trigger = {"trigger": {"interval_seconds": 0}}
+    reading = Reading(tmp_path, window=0.001, begins=False, groups=trigger)
+    stop = threading.Event()
+    supervisor = Supervisor(reading.open, Silent(), stop)
+    pipeline, answers = cast("Any", supervisor._pipeline), [False, True] * 8
+    ask = fails_in_turn(answers)
+
+    def next_range() -> dict[str, object]:
+        if not answers:
+            stop.set()
+        return cast("dict[str, object]", ask())
+
+    pipeline.comes_to_an_end, pipeline.start, pipeline.next_range = False, lambda *_: None, next_range
+    assert supervisor.run().summary.failures == 8
 
 
 def test_a_batch_that_meets_an_outage_each_time_which_is_over_at_once_ends_the_run(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def test_what_happened_since_a_moment_counts_however_long_ago_that_is() -> None:
     assert spending.spend(since) == 2.0
     clock.now += 100
     assert spending.spend(since) is None
-    assert str(spending) == "3 since a batch was begun that is not done, 2 allowed"
+    assert str(spending) == "3 and no batch done in between, 2 allowed"
     # Once that is done, only the window counts.
     assert spending.spend() == 2.0
     assert str(spending) == "2 within 60 s, 2 allowed"
