@@ -17,7 +17,7 @@ from distributary.files import tag_of
 from distributary.ingest.storage.authorities import authorities_of, keep_trusted
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.ingest.storage.place import Place
-from distributary.ingest.storage.s3_options import S3
+from distributary.ingest.storage.s3_options import ROLE_OF_ONE, S3
 from distributary.passed_on_options import ClientOptions, without_secrets
 from distributary.values import Group, OptionalFile, PositiveSeconds, Seconds, Secret, Wrong
 
@@ -195,11 +195,13 @@ class StorageOptions(Group):
         return ForObstore(self._config(place), client, retry, credentials)
 
     def for_delta(self, place: Place) -> dict[str, str]:
-        """delta-rs' `storage_options` for this place; those for minutes only where keys have to be asked for."""
+        """delta-rs' `storage_options` for this place; those for minutes only where keys have to be asked for. Raises ConfigError as `for_obstore` does."""
         if place.kind == "posix":
             return {}
         if place.kind == "hdfs":
             return dict(self.hdfs)
+        # Another pipeline of the program may have told it meanwhile who that is.
+        self._require_no_other(place, os.environ)
         options = {
             _delta_name(place, name): _delta_text(value) for name, value in self._config(place).items()
         }
@@ -218,6 +220,8 @@ class StorageOptions(Group):
         _refuse(
             place, [name for name, value in told.items() if environment.get(name) not in {None, "", value}]
         )
+        if any(environment.get(name) != value for name, value in told.items()):
+            environment[ROLE_OF_ONE] = "true"
         environment.update({name: str(value) for name, value in told.items()})
         # It is a name in AWS's logs, and as in AWS's own tools what the process was started with wins.
         environment.setdefault("AWS_ROLE_SESSION_NAME", login.role_session_name)

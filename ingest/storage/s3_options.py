@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from distributary.ingest.storage.aws_credentials import AwsCredentials
 
 
+# Put into the environment with a role that delta-rs finds there alone, and that one pipeline of the program has: nobody else has it.
+ROLE_OF_ONE = "DISTRIBUTARY_AWS_ROLE_OF_ONE"
+
+
 class S3Login(Group):
     """Who asks S3; where nothing is given, whoever the environment, the container or the machine says it is."""
 
@@ -29,7 +33,7 @@ class S3Login(Group):
     role_session_name: str = "distributary"
     """What a role's session is called in AWS's logs."""
     web_identity_token_file: OptionalFile = None
-    """The file with the token that a role is taken on with, as Kubernetes mounts it."""
+    """The file with the token that a role is taken on with, as Kubernetes mounts it. It holds for all that a program asks of AWS: another pipeline that names nobody, or another role by a token, takes a process of its own."""
 
     def wrong(self) -> Iterator[Wrong]:
         """What does not go together."""
@@ -60,6 +64,8 @@ class S3Login(Group):
 
     def at_odds(self, environment: Mapping[str, str]) -> Iterator[str]:
         """Variables that speak of another one than who asks here."""
+        if environment.get(ROLE_OF_ONE) and self.is_nobody:
+            yield from at_odds(environment, "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN")
         if self == S3Login():
             return
         yield from at_odds(environment, "AWS_SKIP_SIGNATURE")
@@ -67,6 +73,11 @@ class S3Login(Group):
             yield from at_odds(environment, "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
         elif not self.asked_for and self.session_token is None:
             yield from at_odds(environment, "AWS_SESSION_TOKEN", "AWS_TOKEN")
+
+    @property
+    def is_nobody(self) -> bool:
+        """Whether it is left to the environment who asks, be it for the keys of a role."""
+        return (self.access_key_id or self.profile or self.web_identity_token_file) is None
 
     @property
     def asked_for(self) -> bool:

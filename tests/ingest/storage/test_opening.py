@@ -16,6 +16,7 @@ from distributary.ingest.storage.opening import files_at, open_files
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.storage.s3_options import ROLE_OF_ONE
 
 OTHERS = StorageOptions.model_validate({"s3": {"region": "eu-central-1"}})
 
@@ -47,7 +48,7 @@ def test_what_delta_rs_reads_from_the_environment_alone_is_there_once_a_store_is
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME")
-    for name in names:
+    for name in (*names, ROLE_OF_ONE):
         # Set and then taken away, so that it is gone again after the test.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -77,6 +78,43 @@ def test_a_role_is_refused_that_delta_rs_would_not_take_on(
     elsewhere = {"endpoint": "https://minio.example.com", "login": login}
     files_at("s3://another-role/lake", StorageOptions.model_validate({"s3": elsewhere}))
     assert os.environ[name] == "planted"
+
+
+# The last one is who gives keys for another role: that is whoever the environment says.
+AS_THE_ENVIRONMENT_SAYS = [{}, {"region": "eu-central-1"}, {"login": {"role_arn": "arn:aws:iam::1:role/b"}}]
+
+
+@pytest.mark.parametrize("unnamed", AS_THE_ENVIRONMENT_SAYS)
+def test_nobody_else_of_a_program_asks_as_the_role_that_one_pipeline_has_taken_on(
+    monkeypatch: pytest.MonkeyPatch, unnamed: dict[str, object]
+) -> None:
+    """One whose settings name nobody would be taken for that role, silently, where it has the machine's in a process of its own."""
+    for name in ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", ROLE_OF_ONE):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    by_token = {"role_arn": "arn:aws:iam::1:role/a", "web_identity_token_file": "/token"}
+    nobody = StorageOptions.model_validate({"s3": unnamed})
+    before = files_at("s3://opened-before/lake", nobody)
+    files_at("s3://one/lake", StorageOptions.model_validate({"s3": {"login": by_token}}))
+    refused = pytest.raises(
+        ConfigError, match=r"AWS_ROLE_ARN, AWS_WEB_IDENTITY_TOKEN_FILE .*another pipeline"
+    )
+    with refused:
+        files_at("s3://opened-behind/lake", nobody)
+    # delta-rs looks into the environment each time that it opens a table.
+    with refused:
+        _ = before.options
+    keys = {"access_key_id": "AKIA", "secret_access_key": "hush"}
+    assert files_at("s3://by-keys/lake", StorageOptions.model_validate({"s3": {"login": keys}})).options
+
+
+def test_a_role_that_the_environment_had_before_is_everybodys(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_token = {"role_arn": "arn:aws:iam::1:role/a", "web_identity_token_file": "/token"}
+    monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/token")
+    monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/a")
+    monkeypatch.setenv("AWS_ROLE_SESSION_NAME", "mine")
+    files_at("s3://same-role/lake", StorageOptions.model_validate({"s3": {"login": by_token}}))
+    assert files_at("s3://same-role/lake").options
 
 
 def test_what_is_open_already_is_answered_as_it_is(tmp_path: Path) -> None:

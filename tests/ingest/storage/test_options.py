@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from distributary.errors import ConfigError
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
+from distributary.ingest.storage.s3_options import ROLE_OF_ONE
 from distributary.values import MASK, wrong_by
 
 BUCKET = Place.parse("s3://lake/tables")
@@ -219,6 +220,7 @@ def test_what_delta_rs_reads_from_the_environment_alone() -> None:
         "AWS_WEB_IDENTITY_TOKEN_FILE": "/token",
         "AWS_ROLE_ARN": "arn:role",
         "AWS_ROLE_SESSION_NAME": "distributary",
+        ROLE_OF_ONE: "true",
     }
 
 
