@@ -12,6 +12,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -32,6 +34,29 @@ _LOOK_SECONDS, _END_SECONDS = 60.0, 5.0
 # How often who waits for its end looks for it.
 _POLL_SECONDS = 0.05
 
+# A request to a store has its answer, or an error, long before that: whoever has not needed a processor since will not go on, either.
+_IDLE_SECONDS = 900.0
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """Upkeep that is under way.
+
+    worked  how long processors have worked for it, in the system's ticks; None where that is not told
+    since   when it was looked at first, or `worked` was another one last
+    """
+
+    process: subprocess.Popen[bytes]
+    output: IO[bytes]
+    since: float
+    worked: int | None = None
+
+    def stands_still(self, now: float) -> bool:
+        worked = _worked(self.process.pid)
+        if worked is None or worked != self.worked:
+            self.worked, self.since = worked, now
+        return now - self.since > _IDLE_SECONDS
+
 
 class UpkeepInRuns:
     """Begins upkeep where it is time, and tells what came of it. Nothing of it raises: a run goes on without."""
@@ -45,17 +70,23 @@ class UpkeepInRuns:
             0.0 if (rule := settings.sink.maintain) is None else rule.every_hours * _HOUR_SECONDS
         )
         self._look_at = clock()
-        self._under_way: tuple[subprocess.Popen[bytes], IO[bytes]] | None = None
+        self._under_way: _UnderWay | None = None
         self._said: deque[str] = deque()
 
     def look(self) -> None:
         """Begin it if it is time and none is under way; take what one told that is done."""
         if self._under_way is not None:
-            process, output = self._under_way
-            if process.poll() is None:
+            one = self._under_way
+            if one.process.poll() is None:
+                if one.stands_still(self._clock()):
+                    self.close()
+                    self._said.append(
+                        f"upkeep has done nothing for {_IDLE_SECONDS / 60:g} minutes, as where a disk does not answer, and was ended; the next one goes on. "
+                        "`distributary maintain` shows where"
+                    )
                 return
             self._under_way = None
-            self._take(process.returncode, output)
+            self._take(one.process.returncode, one.output)
         if self._every_seconds and self._clock() >= self._look_at and self._is_time():
             self._begin()
 
@@ -70,14 +101,14 @@ class UpkeepInRuns:
         """End what is under way; what it has not done the next one does."""
         if self._under_way is None:
             return
-        (process, output), self._under_way = self._under_way, None
-        process.terminate()
-        try:
-            process.wait(_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        output.close()
+        one, self._under_way = self._under_way, None
+        for end in (one.process.terminate, one.process.kill):
+            end()
+            # One that waits for a disk does not end before that answers, whatever it is told.
+            with suppress(subprocess.TimeoutExpired):
+                one.process.wait(_END_SECONDS)
+                break
+        one.output.close()
 
     def told(self) -> list[str]:
         """What was done, or failed, since this was asked last, from any thread."""
@@ -105,7 +136,7 @@ class UpkeepInRuns:
         except (OSError, ValueError, TypeError, pickle.PicklingError) as error:
             self._said.append(f"upkeep could not be begun: {error}")
 
-    def _started(self) -> tuple[subprocess.Popen[bytes], IO[bytes]]:
+    def _started(self) -> _UnderWay:
         # Not among its arguments, which all of the machine may read.
         told = pickle.dumps(self._settings)
         # It finds this package where the run has found it, in an archive, too.
@@ -129,7 +160,7 @@ class UpkeepInRuns:
                 into.write(told)
             # Closed once it was read.
             opened.pop_all()
-        return process, output
+        return _UnderWay(process, output, self._clock())
 
     def _take(self, code: int, output: IO[bytes]) -> None:
         with output:
@@ -152,3 +183,13 @@ class UpkeepInRuns:
             self._checkpoint.put(MARK, text)
         except OSError as error:
             self._said.append(f"upkeep is done, and nothing says so to the next run: {error}")
+
+
+def _worked(pid: int) -> int | None:
+    """How long processors have worked for a process; None where the system does not tell."""
+    try:
+        # Its name, in parentheses, may have a space.
+        told = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return int(told[11]) + int(told[12])
+    except (OSError, ValueError, IndexError):
+        return None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from tempfile import TemporaryFile
+from typing import Any, cast
 
 import pytest
 from tests.ingest.pipelines import settings
@@ -198,3 +200,60 @@ def test_a_run_that_ends_takes_it_along(
     with pytest.raises(ProcessLookupError):
         os.kill(int(there.read_text()), 0)
     assert (upkeep.told(), list(checkpoint.names())) == ([], [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells so of a process")
+def test_a_process_that_waits_for_ever_keeps_no_run_from_its_end(
+    tmp_path: Path, checkpoint: PosixFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that does not answer: nobody is there to end it, and the next runs find the lease held."""
+    monkeypatch.setattr(in_runs, "_IDLE_SECONDS", 0.3)
+    instead(monkeypatch, "import signal; signal.pause()")
+    upkeep = UpkeepInRuns(kept_up(tmp_path), checkpoint)
+    [told] = finished(upkeep)
+    assert told.startswith("upkeep has done nothing for 0.005 minutes")
+    assert list(checkpoint.names()) == []
+
+
+def test_a_process_that_works_is_waited_for(
+    upkeep: UpkeepInRuns, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """However long that takes, as with tables of terabytes."""
+    there, looks = tmp_path / "there", iter(range(10**9))
+
+    def worked(_: int) -> int:
+        clock.now += HOUR
+        if next(looks):
+            there.touch()
+        return next(looks)
+
+    monkeypatch.setattr(in_runs, "_worked", worked)
+    instead(
+        monkeypatch,
+        f"""import os
+while not os.path.exists({str(there)!r}):
+    pass
+print('{{"done": "all"}}')""",
+    )
+    assert finished(upkeep) == ["upkeep: all"]
+
+
+class Unreachable:
+    """A process that waits for a disk, which no signal ends."""
+
+    def terminate(self) -> None:
+        return
+
+    kill = terminate
+
+    def wait(self, seconds: float | None = None) -> None:
+        if seconds is None:
+            raise AssertionError("it is waited for without an end")
+        raise subprocess.TimeoutExpired("upkeep", seconds)
+
+
+def test_a_process_that_nothing_ends_is_left_alone(upkeep: UpkeepInRuns) -> None:
+    with TemporaryFile() as output:
+        upkeep._under_way = in_runs._UnderWay(cast("Any", Unreachable()), output, 0.0)
+        upkeep.close()
+        assert output.closed
