@@ -21,6 +21,9 @@ from distributary.values import without_logins
 
 T = TypeVar("T")
 
+# By what it says of a store that refuses who asks.
+_REFUSED = re.compile(r"lacked the necessary privileges|status code: 40[13]\b")
+
 _ARROW = re.compile(r"(?:\x1b\[\d+m)?\u21b3(?:\x1b\[0m)?")
 
 
@@ -63,7 +66,8 @@ def told(files: Files) -> Iterator[None]:
     except OSError as error:
         # It says why on the lines behind the first, with arrows in colour, and what the store quotes of the request.
         why = ": ".join(part.strip() for part in _ARROW.split(str(error)))
-        raise type(error)(f"{files}: {without_logins(' '.join(why.split()))}") from None
+        kind = PermissionError if _REFUSED.search(why) else type(error)
+        raise kind(f"{files}: {without_logins(' '.join(why.split()))}") from None
 
 
 def is_there(table: At) -> bool:

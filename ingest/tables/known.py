@@ -27,7 +27,7 @@ from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.settings.upserts import Upsert
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at
-from distributary.ingest.tables.log import has_log, is_newest, may_be_tables, tables_under
+from distributary.ingest.tables.log import has_log, is_newest, may_be_tables, passing_unread, tables_under
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.state import (
     TableState,
@@ -288,7 +288,7 @@ class TableBook:
         """
         # In a store each is asked about in any case, side by side.
         folders = may_be_tables(self.root) if self.root.remote else tables_under(self.root)
-        states = self.states(folder for folder in folders if not folder.startswith("_"))
+        states = self.states((folder for folder in folders if not folder.startswith("_")), passing=True)
         mine = {folder: state.properties for folder, state in states.items()}
         if pipeline:
             mine = {
@@ -305,9 +305,8 @@ class TableBook:
         Raises CommitImpossible for one that only Spark could commit to, where it is not let near or has no Delta.
         """
         folders = {folder: entity for entity, folder in entities.items()}
-        return {
-            folder: self._pinned(folders[folder], state) for folder, state in self.states(folders).items()
-        }
+        states = self.states(folders)
+        return {folder: self._pinned(folders[folder], state) for folder, state in states.items()}
 
     def _pinned(self, entity: str, state: TableState) -> PinnedTable:
         made_with = self.made_with
@@ -341,8 +340,8 @@ class TableBook:
         """One object for all tables of the same columns, which a thousand tables' pins then hold once."""
         return self._layouts.setdefault(layout, layout)
 
-    def states(self, folders: Iterable[str]) -> dict[str, TableState]:
-        """The present states of those of these tables that are there."""
+    def states(self, folders: Iterable[str], *, passing: bool = False) -> dict[str, TableState]:
+        """The present states of those of these tables that are there; with `passing` none of those that may not be read, of which a warning tells."""
         wanted = [folder for folder in dict.fromkeys(folders) if folder not in self.parked]
         # In a folder it takes microseconds, and less than another thread does.
         known = self._side_by_side(self._known, wanted) if self.root.remote else map(self._known, wanted)
@@ -350,7 +349,8 @@ class TableBook:
         unknown = [folder for folder, state in found.items() if state is None]
         if not self.root.remote:
             unknown = [folder for folder in unknown if has_log(self.place(folder))]
-        found.update(zip(unknown, self._side_by_side(self._look, unknown), strict=True))
+        look = passing_unread(self.root, self._look) if passing else self._look
+        found.update(zip(unknown, self._side_by_side(look, unknown), strict=True))
         return {folder: state for folder, state in found.items() if state is not None}
 
     def _side_by_side(self, ask: Callable[[str], _Told | None], folders: Sequence[str]) -> list[_Told | None]:

@@ -11,9 +11,9 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from distributary.ingest.clustering.domain import ACTION, FEATURES, clustering_action
@@ -26,6 +26,8 @@ from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.storage.place import is_name
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # What a log entry says of its author, beside the commit's own metadata.
 ENGINE = "distributary"
@@ -76,7 +78,8 @@ def tables_under(root: At) -> list[str]:
     Hidden ones are none: a table that `distributary resolve` put aside is one of those.
     """
     files = files_at(root)
-    return [folder for folder in may_be_tables(files) if _is_table(files, folder)]
+    is_table = passing_unread(files, lambda folder: has_log(files.below(folder)))
+    return [folder for folder in may_be_tables(files) if is_table(folder)]
 
 
 def may_be_tables(root: Files) -> list[str]:
@@ -88,12 +91,17 @@ def may_be_tables(root: Files) -> list[str]:
     ]
 
 
-def _is_table(root: Files, folder: str) -> bool:
-    try:
-        return has_log(root.below(folder))
-    except PermissionError as error:
-        _log.warning("%s/%s is passed by, since it may not be read (%s)", root.url, folder, error)
-        return False
+def passing_unread(root: Files, ask: Callable[[str], T]) -> Callable[[str], T | None]:
+    """The same question about a folder right under a root; None, with a warning, of one that may not be read, as it is kept for others."""
+
+    def asked(folder: str) -> T | None:
+        try:
+            return ask(folder)
+        except PermissionError as error:
+            _log.warning("%s/%s is passed by, since it may not be read (%s)", root.url, folder, error)
+            return None
+
+    return asked
 
 
 def is_whole(table: At, path: str) -> bool:

@@ -21,15 +21,19 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _LATER = (408, 429)
 
 
+# By RFC 9110: to whom it is not known who asks, and who may not.
+_REFUSED = (401, 403)
+
 # Asked to delete many S3 answers for each by itself, without a status.
 _OF_ONE = re.compile(r"\(code: (\w+)\)\s*(?:\n\n|\Z)")
 _OF_ONE_LATER = ("InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout")
 
 
 def is_denied(error: BaseException) -> bool:
-    """Whether one of many files may not be deleted."""
-    found = _OF_ONE.search(str(error))
-    return found is not None and found[1] == "AccessDenied"
+    """Whether who asks may not: delete one of many files, or list a folder, of which the crate tells nothing but the status."""
+    found, status = _OF_ONE.search(str(error)), _STATUS.search(str(error))
+    of_one = found is not None and found[1] == "AccessDenied"
+    return of_one or (status is not None and int(status[1]) in _REFUSED)
 
 
 def is_of_a_name(error: BaseException) -> bool:
