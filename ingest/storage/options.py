@@ -17,7 +17,7 @@ from distributary.files import tag_of
 from distributary.ingest.storage.authorities import authorities_of, keep_trusted
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.ingest.storage.place import Place
-from distributary.ingest.storage.s3_options import ROLE_OF_ONE, S3
+from distributary.ingest.storage.s3_options import ROLE_OF_ONE, S3, file_with_keys
 from distributary.passed_on_options import ClientOptions, without_secrets
 from distributary.values import Group, OptionalFile, PositiveSeconds, Seconds, Secret, Wrong
 
@@ -220,6 +220,11 @@ class StorageOptions(Group):
         _refuse(
             place, [name for name, value in told.items() if environment.get(name) not in {None, "", value}]
         )
+        if (file := file_with_keys(environment)) is not None:
+            raise ConfigError(
+                f"storage: {file} has keys that delta-rs would take before the role that storage.s3 says, for {place}; have AWS_SHARED_CREDENTIALS_FILE "
+                "and AWS_CONFIG_FILE name /dev/null for this program, or name that profile as storage.s3.login.profile"
+            )
         if any(environment.get(name) != value for name, value in told.items()):
             environment[ROLE_OF_ONE] = "true"
         environment.update({name: str(value) for name, value in told.items()})

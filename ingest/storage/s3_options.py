@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from configparser import ConfigParser, ParsingError
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -89,6 +91,33 @@ class S3Login(Group):
         return _credentials(self) if self.asked_for else None
 
 
+# What a profile has that says how to come to keys.
+_WAYS_OF_PROFILES = frozenset(
+    {"aws_access_key_id", "credential_process", "role_arn", "sso_session", "sso_start_url", "login_session"}
+)
+
+
+def file_with_keys(environment: Mapping[str, str]) -> str | None:
+    """The one of AWS's own files, if any, by which its own tools, and delta-rs, come to keys where no profile is named to them; it wins over a role by a token.
+
+    https://docs.aws.amazon.com/sdkref/latest/guide/file-location.html
+    """
+    profile, home = environment.get("AWS_PROFILE") or "default", environment.get("HOME", "")
+    titled = profile if profile == "default" else f"profile {profile}"
+    for variable, name, section in (
+        ("AWS_SHARED_CREDENTIALS_FILE", "credentials", profile),
+        ("AWS_CONFIG_FILE", "config", titled),
+    ):
+        file = environment.get(variable) or (f"{home}/.aws/{name}" if home else "")
+        parser = ConfigParser(strict=False, interpolation=None)
+        # One that cannot be read gives no keys, either.
+        with suppress(ParsingError, OSError, UnicodeDecodeError):
+            parser.read(file)
+            if section in parser and _WAYS_OF_PROFILES & parser[section].keys():
+                return file
+    return None
+
+
 @lru_cache(maxsize=8)
 def _credentials(login: S3Login) -> AwsCredentials:
     # boto3 takes twelve MiB of each of Spark's workers, and nobody else needs it.
@@ -161,6 +190,9 @@ class S3(Group):
         yield from self.login.at_odds(environment)
         if self.endpoint is not None:
             yield from at_odds(environment, "AWS_ENDPOINT_URL_S3")
+        elif self.login != S3Login():
+            # delta-rs takes on that role first, by whatever keys the machine has.
+            yield from at_odds(environment, "AWS_IAM_ROLE_ARN", "AWS_S3_ASSUME_ROLE_ARN")
 
     def _address(self, bucket: str) -> str | None:
         """An address of one's own has to hold the bucket already where that stands in the host name."""

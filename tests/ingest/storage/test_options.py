@@ -224,6 +224,40 @@ def test_what_delta_rs_reads_from_the_environment_alone() -> None:
     }
 
 
+# What AWS's own files say by default, of a named profile, and in the form that its second file has.
+FILES_OF_AWS = [
+    ("credentials", "[default]\naws_access_key_id = AKIA\naws_secret_access_key = hush\n", {}),
+    (
+        "credentials",
+        "[lake]\naws_access_key_id = AKIA\naws_secret_access_key = hush\n",
+        {"AWS_PROFILE": "lake"},
+    ),
+    ("config", "[default]\nsso_session = us\n", {}),
+    ("config", "[profile lake]\ncredential_process = keys\n", {"AWS_PROFILE": "lake"}),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "environment"), FILES_OF_AWS)
+def test_a_role_by_a_token_is_refused_where_delta_rs_would_take_the_keys_of_a_profile(
+    tmp_path: Path, name: str, text: str, environment: dict[str, str]
+) -> None:
+    """It asked as that one, and all else as the settings say."""
+    (tmp_path / ".aws").mkdir()
+    file = tmp_path / ".aws" / name
+    file.write_text(text)
+    options = s3(login={"role_arn": "arn:role", "web_identity_token_file": "/token"})
+    with pytest.raises(ConfigError, match=f"{file} .*AWS_SHARED_CREDENTIALS_FILE") as caught:
+        options.tell(BUCKET, {"HOME": str(tmp_path), **environment})
+    assert "hush" not in str(caught.value)
+    file.write_text("[default]\nregion = eu-central-1\n[profile other]\nsso_session = us\n")
+    options.tell(BUCKET, {"HOME": str(tmp_path), **environment})
+    file.write_text("no section\n")
+    options.tell(BUCKET, {"HOME": str(tmp_path), **environment})
+    file.write_text(text)
+    elsewhere = dict.fromkeys(("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"), "/dev/null")
+    options.tell(BUCKET, {"HOME": str(tmp_path), **environment, **elsewhere})
+
+
 WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"s3": {"login": {"access_key_id": "AKIA"}}}, "access_key_id", "go together"),
     ({"s3": {"login": {"secret_access_key": "hush"}}}, "access_key_id", "go together"),
@@ -301,6 +335,9 @@ BY_TOKEN = {"role_arn": "arn:aws:iam::1:role/lake", "web_identity_token_file": "
         (s3(login=STATIC), BUCKET, "AWS_SKIP_SIGNATURE"),
         (s3(login={"profile": "lake"}), BUCKET, "AWS_SKIP_SIGNATURE"),
         (s3(login=BY_TOKEN), BUCKET, "AWS_ACCESS_KEY_ID"),
+        # delta-rs takes on that role, by whatever keys the machine has, before it looks at those that it is given.
+        (s3(login=STATIC), BUCKET, "AWS_IAM_ROLE_ARN"),
+        (s3(login={"profile": "lake"}), BUCKET, "AWS_S3_ASSUME_ROLE_ARN"),
         (s3(endpoint="http://127.0.0.1:9000"), BUCKET, "AWS_ENDPOINT_URL_S3"),
         (azure(sas_token=SAS), CONTAINER, "AZURE_STORAGE_ACCOUNT_KEY"),
         (azure(sas_token=SAS), CONTAINER, "AZURE_STORAGE_TOKEN"),
