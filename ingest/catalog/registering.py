@@ -34,6 +34,9 @@ _FAILURES_IN_A_ROW = 3
 # A metastore that was not to be had is asked again with a later batch.
 _AGAIN_SECONDS = 60.0
 
+# As long as Hive's own client waits for an answer; and what is left to it of a run that is told to stop.
+_SILENT_SECONDS, _END_SECONDS = 600.0, 20.0
+
 
 class TableNames:
     """Gives the tables under a root their names, in a thread of its own."""
@@ -53,20 +56,34 @@ class TableNames:
         if set(self._wanted) == set(entities) and not self._lacks():
             return
         self._wanted = dict(entities)
-        if self._is_at_work() or time.monotonic() < self._not_before:
-            return
+        if not self._is_at_work() and time.monotonic() >= self._not_before:
+            self._begin()
+
+    def _begin(self) -> None:
         self._thread = threading.Thread(target=self._work, name="catalog", daemon=True)
         self._thread.start()
 
     def close(self, *, wait: bool) -> None:
-        """End; with `wait` once all that are there have their names, else with the one that is given just now."""
+        """End; with `wait` once all that are there have their names, else with the one that is given just now. A metastore that does not answer is left alone."""
         if not wait:
             self._ends.set()
-        if self._thread is not None:
-            self._thread.join()
-        if wait and self._lacks():
+        seconds = _SILENT_SECONDS if wait else _END_SECONDS
+        if self._has_ended(seconds) and wait and self._lacks():
             # Tables that came when the thread had looked.
-            self._work()
+            self._begin()
+            self._has_ended(seconds)
+
+    def _has_ended(self, seconds: float) -> bool:
+        """Whether nobody is at work any more; it is waited for as long as a table has got its name within so many seconds."""
+        thread, given = self._thread, -1
+        while thread is not None and thread.is_alive() and given != len(self._taken):
+            given = len(self._taken)
+            thread.join(seconds)
+        if self._is_at_work():
+            self._tell_once(
+                f"the metastore of catalog {self._catalog.database} does not answer within {seconds:g} seconds; tables are named by a later run"
+            )
+        return not self._is_at_work()
 
     def _lacks(self) -> bool:
         names, _ = names_of(self._catalog, self._wanted, self._taken)
