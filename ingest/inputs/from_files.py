@@ -13,7 +13,7 @@ from itertools import accumulate
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.codecs.containers.base import Merging, Naming, load_container
-from distributary.errors import PipelineError
+from distributary.errors import CheckpointMismatch, PipelineError
 from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.inputs.one_topic import OneTopic
 from distributary.ingest.inputs.waits import Waits
@@ -174,6 +174,19 @@ class LandingFolder(OneTopic):
                 if file.modified >= milliseconds:
                     return {self.topic: {0: first_offset(file.number)}}
         return {self.topic: {}}
+
+    def require_had(self, read: Positions) -> None:
+        """Raises CheckpointMismatch where the register has not so many files: what lands next would count as read, and what was read would not.
+
+        Nobody may have looked yet: a look numbers them anew.
+        """
+        known, had = self._register.next_number, number_of(read.get(self.topic, {}).get(0, 0))
+        if had > known:
+            raise CheckpointMismatch(
+                f"the register of files in {self._register.files} knows {known} files, and {had} were read by it: it was put back from an older copy, or "
+                "made anew, and files that land would get numbers that count as read. Restore the newest one. Where the tables are as old, go on with a "
+                "new checkpoint and `start: from_tables`; where they are newer, move them away, and read all again with a new one and `start: again`"
+            )
 
     def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
         """How many files are still to be read: of their records nobody knows how many there are."""

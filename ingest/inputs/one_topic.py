@@ -27,6 +27,9 @@ class OneTopic(ABC):
         """It is read by its name."""
         return False
 
+    def require_had(self, read: Positions) -> None:  # noqa: B027 - most ask for nothing
+        """Its ends tell."""
+
     def beginning(self) -> Positions:
         """The first record that is there."""
         return self.earliest_offsets()
