@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from distributary.codecs.containers.base import Merging, Naming, load_container
 from distributary.errors import CheckpointMismatch, PipelineError
 from distributary.ingest.inputs.by_ranges import ByRanges
-from distributary.ingest.inputs.one_topic import OneTopic
+from distributary.ingest.inputs.one_topic import OLDER, OneTopic
 from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.offsets import Offsets, Positions
@@ -183,9 +183,7 @@ class LandingFolder(OneTopic):
         known, had = self._register.next_number, number_of(read.get(self.topic, {}).get(0, 0))
         if had > known:
             raise CheckpointMismatch(
-                f"the register of files in {self._register.files} knows {known} files, and {had} were read by it: it was put back from an older copy, or "
-                "made anew, and files that land would get numbers that count as read. Restore the newest one. Where the tables are as old, go on with a "
-                "new checkpoint and `start: from_tables`; where they are newer, move them away, and read all again with a new one and `start: again`"
+                f"the register of files in {self._register.files} knows {known} files, and {had} were read by it: {OLDER}"
             )
 
     def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
