@@ -136,11 +136,23 @@ def going_on(planned: Positions, earliest: Positions, last: Positions, *, record
     return Standing(ends=ends, left={topic: numbers for topic, numbers in left.items() if numbers})
 
 
+def after_others(
+    book: RuleBook, route: Route, source: Source, channels: Channels, planned: Positions
+) -> Standing:
+    """The beginning of a log that goes on from where others ended. Raises CheckpointMismatch where offsets went back that order rows, or that would be given to other records."""
+    channels.require_had(planned)
+    last = channels.ends()
+    require_order(book, route, planned, last)
+    records = source.on_data_loss == "record"
+    return going_on(planned, channels.earliest_offsets(), last, records=records)
+
+
 def as_read_now(so_far: Standing, generation: Generation, channels: Channels, source: Source) -> Standing:
     """A log that lives, once it reads the topics and partitions that are to be read now: what came and what went is told.
 
-    Raises CheckpointMismatch where a topic that it has offsets of was made anew.
+    Raises CheckpointMismatch where a topic that it has offsets of was made anew, or what gives them was put back from an older copy.
     """
+    channels.require_had(so_far.ends)
     begin = partial(added_offsets, source.starting_offsets, channels)
     if so_far.ends.keys() != set(channels.names()):
         so_far = _with_topics(so_far, generation, channels, begin)

@@ -28,10 +28,9 @@ from distributary.ingest.batch.sweep import sweep_drafts
 from distributary.ingest.batch.waiting_records import forget_waiting, place_aside
 from distributary.ingest.beginnings import (
     Rereading,
+    after_others,
     as_read_now,
-    going_on,
     placed_within,
-    require_order,
     require_order_again,
     tell_back,
     within,
@@ -407,10 +406,7 @@ def _begun(
         planned = taken or old_layout.first_offsets(checkpoint) or generation.start.offsets
         if planned is None:
             return Standing(ends=first_offsets(settings.source.starting_offsets, channels))
-        last = channels.ends()
-        require_order(settings.rule_book(), settings.route, planned, last)
-        records = settings.source.on_data_loss == "record"
-        return going_on(planned, channels.earliest_offsets(), last, records=records)
+        return after_others(settings.rule_book(), settings.route, settings.source, channels, planned)
 
     def goes_on(so_far: Standing) -> Standing:
         return as_read_now(so_far, generation, channels, settings.source)

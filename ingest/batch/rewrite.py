@@ -87,7 +87,9 @@ class Rewriter:
     def _let_decide(self, manifest: Manifest, lost: Mapping[str, TableFiles]) -> None:
         """Note that tables wait for files that may never be there again: the records may be gone from Kafka, too."""
         why = f"batch {manifest.batch_id}: files of {', '.join(sorted(lost))} are gone, and they were not written again"
-        StuckCommits(self._checkpoint).write(manifest.batch_id, CommitImpossible(why, tuple(sorted(lost))))
+        # Of what remembers deletes its table is who waits.
+        tables = sorted({table.folder for table in lost.values()})
+        StuckCommits(self._checkpoint).write(manifest.batch_id, CommitImpossible(why, tuple(tables)))
 
     def _write_again(
         self, manifest: Manifest, records: DataFrame, pins: Pins, lost: Mapping[str, TableFiles]
@@ -157,14 +159,8 @@ def _lost(tables: TableBook, table: TableFiles, batch_id: int) -> list[str]:
     if table.role not in ("events", "quarantine", "bronze"):
         return []
     gone = [folder for folder, files in table.parts.items() if not _are_there(tables, folder, files)]
-    if not gone or is_in(tables.newest_batch(table.folder, table.app_id), batch_id):
-        return []
-    # What remembers deletes may have them already, by the names that they had.
-    return [
-        folder
-        for folder in gone
-        if folder == table.folder or not is_in(tables.newest_batch(folder, table.app_id), batch_id)
-    ]
+    # Each by itself: what remembers deletes has them before the table, and may have been put back alone.
+    return [folder for folder in gone if not is_in(tables.newest_batch(folder, table.app_id), batch_id)]
 
 
 def _are_there(tables: TableBook, folder: str, files: Sequence[DataFile]) -> bool:

@@ -298,7 +298,7 @@ class BatchRunner:
             run.log.confirm()
             raise CheckpointMismatch(
                 f"the lake in {run.root} has none of batch {manifest.batch_id}, whose files were in it, as the log in {run.checkpoint} says: "
-                f"the tables were put back from an older copy. {_NEWEST_TABLES}"
+                f"the tables were put back from an older copy, or its files deleted, as by VACUUM, before a table had them. {_NEWEST_TABLES}"
             )
         self._resume(batch, manifest, rewritten)
 

@@ -145,8 +145,21 @@ class Given:
             return not self.tables.states([BATCHES_TABLE])
         return self._lost(manifest, "batches")
 
+    def is_nowhere(self, manifest: Manifest, waits: Collection[str], left_out: Container[str] = ()) -> bool:
+        """Whether no table has a batch, and no file of it is there but in those that are left out; `waits` are the folders of parked ones."""
+        files = [
+            (folder, one.name)
+            for table in manifest.tables
+            if table.folder not in left_out
+            for folder, found in table.parts.items()
+            for one in found
+        ]
+        # Behind the files: of a run that is alive a table may have it by then.
+        gone = bool(files) and all(self.tables.place(folder).info(name) is None for folder, name in files)
+        return gone and not any(self.others(manifest, manifest.batch_id, waits))
+
     def lost_in_all(self, manifest: Manifest, waits: Collection[str]) -> bool:
-        """Whether no table has this batch, no file of it is there, and what the ledger was to get is gone, which nobody can make from records again.
+        """Whether a batch is nowhere, what the ledger was to get included, which nobody can make from records again.
 
         A late row is yet to be made, and a table of the ledger that is not there, beside others that are, was dropped by somebody.
         """
@@ -155,17 +168,7 @@ class Given:
         lost -= self.resolutions.skipped(manifest.batch_id)
         there = self.tables.states(one.folder for one in manifest.tables) if lost else {}
         lost = lost & there.keys() if there else lost
-        files = (
-            (folder, one.name)
-            for table in manifest.tables
-            for folder, found in table.parts.items()
-            for one in found
-        )
-        return (
-            bool(lost)
-            and all(self.tables.place(folder).info(name) is None for folder, name in files)
-            and not any(self.others(manifest, manifest.batch_id, waits))
-        )
+        return bool(lost) and self.is_nowhere(manifest, waits)
 
     def _lost(self, manifest: Manifest, role: str) -> bool:
         return any(

@@ -102,19 +102,8 @@ class Looking:
             return False
         decided = as_rewritten(manifest_of(last, checkpoint.log), checkpoint.log, so_far)
         late = () if decided.late_row is None else (BATCHES_TABLE,)
-        left_out = so_far.parked.keys() | late
-        files = [
-            self._reaching.tables.place(folder).info(file.name)
-            for table in decided.tables
-            if table.folder not in left_out and not finisher.leaves_out(last.number, table.folder)
-            for folder, found in table.parts.items()
-            for file in found
-        ]
-        # Asked behind its files: of a run that is alive a table may have it by then.
-        gone = bool(files) and all(file is None for file in files)
-        return gone and not any(
-            finisher.given(checkpoint.log).others(decided, last.number, so_far.parked.keys())
-        )
+        given, waits = finisher.given(checkpoint.log), so_far.parked.keys()
+        return given.is_nowhere(decided, waits, {*waits, *late, *given.resolutions.skipped(last.number)})
 
     def _is_older(self, checkpoint: Checkpoint, finisher: Finisher, reached: Newest) -> bool:
         last = ManifestStore(checkpoint).last()

@@ -13,9 +13,9 @@ from itertools import accumulate
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.codecs.containers.base import Merging, Naming, load_container
-from distributary.errors import PipelineError
+from distributary.errors import CheckpointMismatch, PipelineError
 from distributary.ingest.inputs.by_ranges import ByRanges
-from distributary.ingest.inputs.one_topic import OneTopic
+from distributary.ingest.inputs.one_topic import OLDER, OneTopic
 from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.offsets import Offsets, Positions
@@ -174,6 +174,17 @@ class LandingFolder(OneTopic):
                 if file.modified >= milliseconds:
                     return {self.topic: {0: first_offset(file.number)}}
         return {self.topic: {}}
+
+    def require_had(self, read: Positions) -> None:
+        """Raises CheckpointMismatch where the register has not so many files: what lands next would count as read, and what was read would not.
+
+        Nobody may have looked yet: a look numbers them anew.
+        """
+        known, had = self._register.next_number, number_of(read.get(self.topic, {}).get(0, 0))
+        if had > known:
+            raise CheckpointMismatch(
+                f"the register of files in {self._register.files} knows {known} files, and {had} were read by it: {OLDER}"
+            )
 
     def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
         """How many files are still to be read: of their records nobody knows how many there are."""

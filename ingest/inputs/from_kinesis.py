@@ -17,7 +17,7 @@ from distributary.errors import BrokerUnavailable, CheckpointMismatch
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import read_generation
 from distributary.ingest.inputs.by_ranges import ByRanges
-from distributary.ingest.inputs.one_topic import OneTopic
+from distributary.ingest.inputs.one_topic import OLDER, OneTopic
 from distributary.ingest.interruptible import answer_to, until_answered
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.kafka.source import complete, require_there
@@ -186,6 +186,15 @@ class Shards(OneTopic):
         """The first record of each shard that came then or later, of those that were read and are kept."""
         found = {number: self._first_since(line, milliseconds) for number, line in self._sorted()}
         return {self.topic: {number: offset for number, offset in found.items() if offset is not None}}
+
+    def require_had(self, read: Positions) -> None:
+        """Raises CheckpointMismatch where less is kept: Kinesis may have no more what is between, so that others would get its offsets."""
+        for number, had in read.get(self.topic, {}).items():
+            line = self._looking.lines.get(number)
+            if line is not None and line.end < had:
+                raise CheckpointMismatch(
+                    f"what is kept of shard {number} in {self._looking.kept.files} ends before offset {line.end}, and it was read up to before {had}: {OLDER}"
+                )
 
     def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
         """How many records are to be read yet of those that are kept, or came up to now: of others nobody knows how many there are."""

@@ -138,6 +138,9 @@ class KafkaCluster:
         """The first record of each partition that was written at this time (since the epoch) or later, where there is one."""
         return self._offsets(milliseconds)
 
+    def require_had(self, read: Positions) -> None:
+        """Its ends tell."""
+
     def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
         """How many offsets are still to be read of each partition, where these were read, up to these ends or to now."""
         return lag(self.end_offsets() if ends is None else ends, read)

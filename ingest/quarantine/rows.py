@@ -69,9 +69,13 @@ def _of_file(place: Files, name: str, add: Action, columns: pa.Schema) -> Iterat
         yield read if here.all() else read.filter(pa.array(here))
 
 
+# Of thirty million records these are more than 2 GiB, which no array of smaller texts has room for.
+TEXT = pa.large_string()
+
+
 def identities(rows: pa.Table) -> pa.ChunkedArray:
     """What tells each record in quarantine from all others, as one text: by which batch it came, and where it stands in Kafka."""
-    return pc.binary_join_element_wise(*(rows[name].cast(pa.string()) for name in IDENTITY), "/")
+    return pc.binary_join_element_wise(*(rows[name].cast(TEXT) for name in IDENTITY), pa.scalar("/", TEXT))
 
 
 def of_quarantine(
@@ -109,4 +113,4 @@ def resolved_identities(root: Files, whose: Whose, wanted: Wanted = _all) -> pa.
     every = rows_of(root.below(RESOLVED_TABLE), columns, wanted)
     found = [identities(rows.filter(is_of(rows, whose))) for rows in every]
     chunks = [chunk for one in found for chunk in one.chunks]
-    return pa.chunked_array(chunks, pa.string()).combine_chunks() if chunks else pa.array([], pa.string())
+    return pa.chunked_array(chunks, TEXT).combine_chunks() if chunks else pa.array([], TEXT)

@@ -21,7 +21,7 @@ from distributary.ingest.erasure.record import Part, all_gone
 from distributary.ingest.merge.columns import DataColumns
 from distributary.ingest.parquet.data_file import DataFile, file_name
 from distributary.ingest.parquet.statistics import statistics
-from distributary.ingest.quarantine.rows import resolved_identities
+from distributary.ingest.quarantine.rows import TEXT, resolved_identities
 from distributary.ingest.replay.deciding import Became, Decided, Deciding
 from distributary.ingest.replay.kept import NUMBER
 from distributary.ingest.replay.leaving import require_added, require_may_leave
@@ -321,7 +321,7 @@ def without_resolved(part: Part, places: Places, done: pa.Array) -> Places:
     """Those of some rows of quarantine, of one batch and partition, that were not brought back: what was may have lost its row since."""
     found = {}
     for partition, offsets in places.items():
-        names = pa.array(["/".join(map(str, (*part, offset))) for offset in offsets.tolist()], pa.string())
+        names = pa.array(["/".join(map(str, (*part, offset))) for offset in offsets.tolist()], TEXT)
         mine = offsets[~np.asarray(pc.is_in(names, done), dtype=bool)]
         if len(mine):
             found[partition] = mine

@@ -18,7 +18,7 @@ from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.kafka.records import RAW, RAW_SCHEMA
 from distributary.ingest.quarantine.chosen import Chosen
 from distributary.ingest.quarantine.resolved import IDENTITY
-from distributary.ingest.quarantine.rows import identities, of_quarantine, rows_of
+from distributary.ingest.quarantine.rows import TEXT, identities, of_quarantine, rows_of
 from distributary.ingest.replay.headers import KEPT, Named, are_kept
 from distributary.ingest.replay.raw_records import lie_in, may_have
 from distributary.ingest.settings.groups import Columns
@@ -88,7 +88,7 @@ class Asked:
 
     whose: Whose
     chosen: Chosen
-    but: pa.Array = field(default_factory=lambda: pa.array([], pa.string()))
+    but: pa.Array = field(default_factory=lambda: pa.array([], TEXT))
     ends: Positions = field(default_factory=dict)
     named: Named = field(default_factory=Named)
     within: Offsets | None = None

@@ -154,6 +154,13 @@ class Channels(Protocol):
         """The first record of each partition that was written at this time (since the epoch) or later, where there is one."""
         ...
 
+    def require_had(self, read: Positions) -> None:
+        """Raises CheckpointMismatch where what gives the offsets has not come to these, of which a log tells: it would give them to other records.
+
+        Of one that is not kept beside the tables its ends tell that.
+        """
+        ...
+
     def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
         """How many records, or offsets, are still to be read of each partition, where these were read, up to these ends or to now."""
         ...

@@ -196,7 +196,7 @@ def _lacking(
                 yield everyone, reason, f"its schema has no field {field} of one value"
             else:
                 values = value_at(rows, path)
-                yield _null(values), reason, f"field {field} has no value"
+                yield _null(values), reason, f"field {field} has no value, or none of its column's type"
                 if reason == NULL_SEQUENCE and kinds.is_floating(values.type):
                     yield _true(pc.is_nan(values)), reason, f"field {field} is not a number"
                 if upsert.history is not None and field == upsert.sequence_by[0]:

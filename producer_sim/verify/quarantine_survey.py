@@ -14,7 +14,7 @@ from distributary.ingest.columns.safe_names import QUARANTINE_TABLE, RESOLVED_TA
 from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.pins import NO_ENTITY
 from distributary.ingest.quarantine.resolved import IDENTITY
-from distributary.ingest.quarantine.rows import identities, is_of
+from distributary.ingest.quarantine.rows import TEXT, identities, is_of
 from distributary.ingest.upkeep.resolved import MOVED, TO_TABLE
 from distributary.ingest.upkeep.resolved import moved as moved_before
 from distributary.producer_sim.formats.corruption import value_digest
@@ -108,7 +108,7 @@ def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
 
 def _resolved(lake: Lake, own: _Own, survey: Resolved) -> pa.Array:
     """Which records were brought back, or need not be; those that got a row are counted in `moved`, and where in `to`."""
-    table, found = lake.open(RESOLVED_TABLE), [pa.chunked_array([], pa.string())]
+    table, found = lake.open(RESOLVED_TABLE), [pa.chunked_array([], TEXT)]
     wanted = [*IDENTITY, "outcome", "table"]
     for every in () if table is None else batches(table, own.columns(table, wanted)):
         mine = own.rows(every)
@@ -122,7 +122,7 @@ def _resolved(lake: Lake, own: _Own, survey: Resolved) -> pa.Array:
             survey.moved.add(partition, survey.moved.lacking(partition, offsets))
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(f"{MOVED}: what is kept of records that were brought back: {error}") from error
-    return pa.chunked_array([chunk for one in found for chunk in one.chunks], pa.string()).combine_chunks()
+    return pa.chunked_array([chunk for one in found for chunk in one.chunks], TEXT).combine_chunks()
 
 
 def _open(batch: pa.RecordBatch, done: pa.Array, resolved: Coverage) -> pa.RecordBatch:

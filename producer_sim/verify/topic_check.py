@@ -8,11 +8,14 @@ from datetime import datetime
 
 from pyspark.sql import SparkSession
 
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import made_anew
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.moments import begins_now, last_offsets
+from distributary.ingest.storage.opening import open_files
 from distributary.producer_sim.verify.coverage import Partition
 from distributary.producer_sim.verify.ledger_check import Batch, reached
 from distributary.producer_sim.verify.log_check import LogNow
@@ -31,6 +34,7 @@ class TopicsNow:
     begins      where a partition is to have been read from; nothing of one that is read from where it ended at the time
     until       the first offset of each partition that is not to be read; None where none is
     by_time     whether a time says that: of what is gone nobody can tell any more whether it was before
+    older       in words how what gives the offsets was put back from an older copy; empty where it was not
     """
 
     ids: Mapping[str, str]
@@ -39,17 +43,34 @@ class TopicsNow:
     begins: Positions
     until: Positions | None = None
     by_time: bool = False
+    older: str = ""
 
 
 def topics_now(settings: Settings, spark: SparkSession | None = None) -> TopicsNow:
     """The topics as they are now, asked within the session's JVM where there is one. Raises BrokerUnavailable, and SetupError for a topic that is not there."""
     source = settings.source
     with open_source(settings, spark) as channels:
+        had = _had(settings)
+        try:
+            channels.require_had(had)
+        except CheckpointMismatch as error:
+            return TopicsNow(channels.topic_ids(), {}, {}, {}, older=str(error))
         # The beginnings first: what Kafka deletes meanwhile is no record that was left out.
         earliest = channels.earliest_offsets()
         begins = begins_now(source.starting_offsets, channels, earliest)
         until, by_time = last_offsets(source.until, channels), isinstance(source.until, datetime)
-        return TopicsNow(channels.topic_ids(), earliest, channels.end_offsets(), begins, until, by_time)
+        # A look may give numbers to what is new, and without a log nobody can tell whether they were given before.
+        ends = channels.end_offsets() if had else channels.ends()
+        return TopicsNow(channels.topic_ids(), earliest, ends, begins, until, by_time)
+
+
+def _had(settings: Settings) -> Positions:
+    """How far the checkpoint's log has come; nothing where there is none, and where that is damaged, which is told apart."""
+    try:
+        so_far = Checkpoint(open_files(settings.checkpoint, settings.storage)).log.state().so_far
+    except CheckpointMismatch:
+        return {}
+    return {} if so_far is None else so_far.ends
 
 
 def check_topics(topics: TopicsNow, ledger: Sequence[Batch], log: LogNow | None) -> Iterator[Difference]:
@@ -58,6 +79,8 @@ def check_topics(topics: TopicsNow, ledger: Sequence[Batch], log: LogNow | None)
     for topic in anew:
         detail = "it was deleted and made anew since: the offsets in tables and ledger count other records"
         yield Difference("topic_made_anew", topic, detail)
+    if topics.older and not anew:
+        yield Difference("topic_offsets", ", ".join(topics.ids), topics.older)
     begun, ended = _begun(ledger), _ended(ledger, log)
     for partition, earliest, end in _partitions(topics):
         if partition[0] not in anew and partition in ended:

@@ -148,6 +148,9 @@ class Tables:
             lambda: {topic: {0: ask(log) << VERSION_BITS} for topic, log in self.logs.items()}
         )
 
+    def require_had(self, read: Positions) -> None:
+        """Its ends tell."""
+
     def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
         """How many rows are still to be read of each table."""
         return self._answer(lambda: {topic: {0: self._left(topic, read, ends)} for topic in self.logs})

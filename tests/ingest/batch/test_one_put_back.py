@@ -18,7 +18,7 @@ from tests.ingest.kafka_records import TOPIC, Sent
 from tests.ingest.pipelines import settings
 from tests.ingest.queries import GOLF, QUEST, Query, value
 
-from distributary.errors import CheckpointMismatch, CommitImpossible, PolicyStopped
+from distributary.errors import CheckpointMismatch, CommitImpossible, PolicyStopped, SumsDisagree
 from distributary.ingest import failpoints
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.manifests import manifest_of
@@ -402,3 +402,32 @@ def test_what_remembers_deletes_gets_the_newest_batch_again_where_it_lacks_that_
     run = begun(tmp_path, WITH_DELETES)
     app = run.runner.attempts.run.generation.app_id("events")
     assert newest_batch(memory, app) == run.done[-1].manifest.batch_id == 3
+
+
+def without_its_newest_files(memory: Path) -> None:
+    """As where it was put back into an empty folder."""
+    for file in {one.name for one in memory.glob("*.parquet")} - {
+        one.name for one in (memory.parents[1] / "copy").glob("*.parquet")
+    }:
+        (memory / file).unlink()
+
+
+@pytest.mark.usefixtures("deletes")
+def test_the_files_of_what_remembers_deletes_are_made_again_where_its_table_has_the_batch(
+    tmp_path: Path,
+) -> None:
+    without_its_newest_files(memory := deleted(tmp_path, (11, 12, 13), copied_behind=2))
+    run = begun(tmp_path, WITH_DELETES, golf(2, 13))
+    app = run.runner.attempts.run.generation.app_id("events")
+    assert newest_batch(memory, app) == run.done[-1].manifest.batch_id == 3
+
+
+@pytest.mark.usefixtures("deletes")
+def test_where_nobody_has_the_records_any_more_its_table_waits_for_a_decision(tmp_path: Path) -> None:
+    without_its_newest_files(deleted(tmp_path, (11, 12, 13), copied_behind=2))
+    with pytest.raises(SumsDisagree):
+        begun(tmp_path, WITH_DELETES)
+    chosen = settings(tmp_path, tables=[WITH_DELETES])
+    assert [stuck.table for stuck in stuck_tables(chosen)] == [GOLF]
+    assert resolve(chosen, GOLF, "skip").batch_id == 3
+    begun(tmp_path, WITH_DELETES).batch(3, golf(3, score=14))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,12 @@ UPSERT = {"match": "golf", "mode": "upsert", "keys": ["score", "level"]}
 WITH_DELETES = {**UPSERT, "deletes": {"when": GONE}}
 
 
-def begun(root: Path, rule: Mapping[str, Any]) -> Query:
-    """A run by this rule, which has finished what it found."""
+def begun(root: Path, rule: Mapping[str, Any], sent: Sequence[Sent] = ()) -> Query:
+    """A run by this rule, which has finished what it found, of these records where they are read again."""
     query = Query(root, tables=[rule], policies={"stuck_table": "park"}, decode={"evolution": "inline"})
     run, book = query.runner.attempts.run, settings(root, tables=[rule]).rule_book()
     run.tables.made_with = MadeWith(spec_of=book.of, topics=run.generation.world.topics, by_text=False)
-    query.resume()
+    query.resume(sent)
     return query
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.kept import AsTheyCame
 from distributary.ingest.erasure.record import PURGED, Gone, keep
+from distributary.ingest.quarantine.rows import TEXT
 from distributary.ingest.replay.of_bronze import without_resolved
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
@@ -80,7 +81,7 @@ def test_earlier_versions_kept_no_times_of_records(tmp_path: Path) -> None:
 
 
 def test_what_was_brought_back_and_then_deleted_from_quarantine_may_be_refused_there_again() -> None:
-    done = pa.array(["g/3/t/0/5", "g/4/t/0/6"])
+    done = pa.array(["g/3/t/0/5", "g/4/t/0/6"], TEXT)
     places = {("t", 0): np.array([5, 6])}
     (found,) = without_resolved(("g", 3, "t", 0), places, done).values()
     assert found.tolist() == [6]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
@@ -299,3 +300,23 @@ def test_a_pipeline_that_gets_another_name_goes_on_with_what_it_has_read_and_nob
         assert shards.topic_ids() == ids
     with world.opened(place="./third") as (shards, _):
         assert shards.topic_ids() == ids
+
+
+def test_what_is_kept_that_was_put_back_from_an_older_copy_gives_no_offset_once_more(world: World) -> None:
+    """Kinesis forgets what was between, and what comes then would have the offsets of that."""
+    kept, copy = world.folder / "lake/.distributary/kinesis", world.folder / "copy"
+    world.stream.put_into(0, *[b"0"] * 5)
+    with world.opened() as (shards, _):
+        assert shards.end_offsets() == at(_0=5)
+    shutil.copytree(kept, copy)
+    world.stream.put_into(0, *[b"1"] * 4)
+    with world.opened() as (shards, _):
+        shards.require_had(shards.end_offsets())
+    shutil.rmtree(kept)
+    copy.rename(kept)
+    with world.opened() as (shards, _):
+        shards.require_had(at(_0=5))
+        with pytest.raises(
+            CheckpointMismatch, match=r"ends before offset 5, .* up to before 9: it was put back"
+        ):
+            shards.require_had(at(_0=9))

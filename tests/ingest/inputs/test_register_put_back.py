@@ -1,0 +1,94 @@
+"""A register of files that was put back from a copy which is older than the log or the tables: numbers that count as read are not given to what lands."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.ingest.pipelines import begun, checkpoint
+
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.beginnings import after_others, as_read_now
+from distributary.ingest.checkpoint.generation import Start, World, born
+from distributary.ingest.commit_log.entries import Standing
+from distributary.ingest.inputs.opening import open_source
+from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.landing.numbers import first_offset
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.source.contract import Channels
+from distributary.producer_sim.verify.topic_check import check_topics, topics_now
+
+OLDER = pytest.raises(
+    CheckpointMismatch, match=r"knows 1 files, and 2 were read by it: it was put back from an older"
+)
+
+
+def positions(number: int) -> Positions:
+    return {"landing": {0: first_offset(number)}}
+
+
+@pytest.fixture
+def chosen(tmp_path: Path) -> Settings:
+    """A pipeline of files of which two have landed, with the register as it was when the first had; what lands next is older than the second."""
+    settings = Settings.model_validate(
+        {
+            "name": "landed",
+            "checkpoint": "./checkpoint",
+            "source": {"files": {"path": "./landing"}},
+            "route": {"by": "topic", "table": "{entity}"},
+            "sink": {"root": "./lake"},
+        },
+        context={"folder": tmp_path},
+    )
+    register = tmp_path / "lake/.distributary/landed"
+    for number in range(2):
+        (tmp_path / "landing").mkdir(exist_ok=True)
+        (tmp_path / "landing" / f"{number}.json").write_text(f'{{"n": {number}}}')
+        with open_source(settings) as channels:
+            assert channels.end_offsets() == positions(number + 1)
+        if not number:
+            shutil.copytree(register, tmp_path / "copy")
+    shutil.rmtree(register)
+    (tmp_path / "copy").rename(register)
+    return settings
+
+
+def goes_on(chosen: Settings, channels: Channels, planned: Positions) -> Standing:
+    return after_others(chosen.rule_book(), chosen.route, chosen.source, channels, planned)
+
+
+def world(channels: Channels) -> World:
+    return World(channels.cluster_id(), channels.topic_ids(), {})
+
+
+def test_a_log_that_has_read_more_is_not_gone_on_with(chosen: Settings, tmp_path: Path) -> None:
+    with open_source(chosen) as channels:
+        generation = born(checkpoint(tmp_path), "landed", world(channels), Start("resume"))
+        log = begun(checkpoint(tmp_path), positions(2))
+        with OLDER:
+            as_read_now(log.so_far, generation, channels, chosen.source)
+        assert as_read_now(
+            begun(checkpoint(tmp_path, "other"), positions(1)).so_far, generation, channels, chosen.source
+        )
+
+
+def test_nor_are_tables_that_have_more_whose_checkpoint_is_gone(chosen: Settings) -> None:
+    with open_source(chosen) as channels:
+        with OLDER:
+            goes_on(chosen, channels, positions(2))
+        assert goes_on(chosen, channels, positions(1)).ends == positions(1)
+
+
+@pytest.mark.parametrize("has_log", [True, False])
+def test_verify_says_so_and_gives_no_number_to_what_landed_since(
+    chosen: Settings, tmp_path: Path, has_log: bool
+) -> None:
+    if has_log:
+        with open_source(chosen) as channels:
+            born(checkpoint(tmp_path), "landed", world(channels), Start("resume"))
+        begun(checkpoint(tmp_path), positions(2))
+    told = [str(one) for one in check_topics(topics_now(chosen), (), None)]
+    assert [("put back from an older copy" in one) for one in told] == [True] * has_log
+    with open_source(chosen) as channels:
+        assert channels.ends() == positions(1)
