@@ -71,7 +71,7 @@ def run_to_end(walk: Walk) -> None:
 
 def ended(walk: Walk) -> None:
     """A run came to its end."""
-    walk.model.read()
+    walk.model.read(walk.said.left_out)
     walk.state.whole = True
     walk.state.current = "reset" not in walk.state.begun
     walk.state.upkept = False
@@ -168,6 +168,14 @@ def add_topic(walk: Walk, dice: random.Random) -> None:
     produce(walk, dice)
 
 
+def leave_out(walk: Walk, dice: random.Random) -> None:
+    """A topic is read no more for a while, or the one that was not is read again from where it was left."""
+    topics = sorted(walk.state.topics)
+    walk.said.left_out = "" if walk.said.left_out or len(topics) < 2 else dice.choice(topics)[-1]
+    walk.configure()
+    produce(walk, dice)
+
+
 OPERATIONS = (
     Operation(produce, 12),
     Operation(evolve, 5),
@@ -178,5 +186,6 @@ OPERATIONS = (
     Operation(run_beside_upkeep, 2, when=settled),
     Operation(change_rules, 3, when=settled),
     Operation(add_partition, 1),
-    Operation(add_topic, 1),
+    Operation(add_topic, 2),
+    Operation(leave_out, 3, when=lambda walk: len(walk.state.topics) > 1),
 )

@@ -165,8 +165,10 @@ class Looking:
         if self.chosen.ignore_older_than is not None:
             oldest = (self.now() - self.chosen.ignore_older_than) * 1000
         known = list(zip(infos, numbers.tolist(), states.tolist(), strict=True))
-        others = [one for one, number, state in known if number >= 0 and state != state_of(one.size, one.tag)]
-        others = self._had_by_their_paths(others)
+        changed = [
+            one for one, number, state in known if number >= 0 and state != state_of(one.size, one.tag)
+        ]
+        others = self._had_by_their_paths(changed)
         return [
             one
             for one, number, _ in known
