@@ -60,13 +60,18 @@ def run(walk: Walk, dice: random.Random) -> None:
 
 
 def run_to_end(walk: Walk) -> None:
-    """The same; amid a reset that died it makes no derived table current, and says so."""
+    """The same."""
+    _run(walk)
+    ended(walk)
+
+
+def _run(walk: Walk) -> None:
+    """A run that amid a reset which died makes no derived table current, and says so."""
     try:
         walk.kit.run()
     except PipelineError as error:
         if "reset" not in walk.state.begun or "a reset was begun" not in str(error):
             raise
-    ended(walk)
 
 
 def ended(walk: Walk) -> None:
@@ -96,7 +101,7 @@ def dying(walk: Walk, point: str) -> Iterator[list[str]]:
 def run_dying(walk: Walk, dice: random.Random) -> None:
     """A run ends at a failpoint."""
     with dying(walk, dice.choice(_POINTS)) as died:
-        walk.kit.run()
+        _run(walk)
     if not died:
         ended(walk)
 
