@@ -20,7 +20,7 @@ def differences(walk: Walk) -> list[str]:
     if not walk.state.is_settled:
         return found
     for entity in ENTITIES:
-        found += _of_rows(walk, entity)
+        found += of_rows(walk, entity)
     found += _of_quarantine(walk)
     found += _of_bronze(walk)
     if walk.state.current:
@@ -31,7 +31,8 @@ def differences(walk: Walk) -> list[str]:
     return [*found, *map(str, told)]
 
 
-def _of_rows(walk: Walk, entity: str) -> Iterator[str]:
+def of_rows(walk: Walk, entity: str) -> Iterator[str]:
+    """What of an entity's table is not as the model says."""
     wanted = Counter(_told(row, row[""]) for row in walk.model.rows(entity))
     held = Counter(_told(_own(row), place_of(row)) for row in walk.rows(walk.table_of(entity)))
     yield from _compared(f"table {walk.table_of(entity)}", wanted, held)

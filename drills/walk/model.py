@@ -84,9 +84,10 @@ class Model:
         for record in records:
             record.where = self.wants(record)
 
-    def read(self) -> None:
-        """All that was sent was read."""
-        self._decided(self.of("unread"))
+    def read(self, left_out: str = "") -> None:
+        """All that was sent was read, but for that of a topic whose name ends so."""
+        unread = self.of("unread")
+        self._decided(one for one in unread if not left_out or not one.place[0].endswith(left_out))
 
     def made_again(self) -> None:
         """The tables of entities were made again of all that is kept as it came."""

@@ -6,6 +6,7 @@ import random
 import shutil
 from dataclasses import replace
 
+from drills.walk.checking import of_rows
 from drills.walk.model import ENTITIES
 from drills.walk.operation import Operation, backed_up, settled
 from drills.walk.pipeline import Backup, Walk
@@ -92,6 +93,29 @@ def restore_one_half(walk: Walk, dice: random.Random) -> None:
     walk.put_back(newest)
 
 
+def restore_one_table(walk: Walk, dice: random.Random) -> None:
+    """Of the copy one table is put back: a run is refused, or brings in the newest batch where that alone is missing, and what was there comes back."""
+    backup = walk.state.backup
+    if backup is None or replace(backup.said, stuck="stop") != replace(walk.said, stuck="stop"):
+        return
+    unread = {record.place for record in backup.model.of("unread")} | _sent_since(walk, backup)
+    lacking = {str(record.entity) for record in walk.model.of("table") if record.place in unread}
+    there = [one for one in sorted(lacking) if (backup.folder / "lake" / walk.table_of(one)).is_dir()]
+    if not there:
+        return
+    entity, before, newest = dice.choice(there), walk.model.snapshot(), walk.copied("newest")
+    walk.put_back(backup.folder, f"lake/{walk.table_of(entity)}")
+    try:
+        walk.kit.run()
+    except (CheckpointMismatch, CommitImpossible):
+        pass
+    else:
+        walk.model.read(walk.said.left_out)
+        assert not (wrong := [*of_rows(walk, entity)]), wrong
+        walk.model.put_back(before)
+    walk.put_back(newest)
+
+
 def _sent_since(walk: Walk, backup: Backup) -> set[tuple[str, int, int]]:
     then = {record.place for record in backup.model.records}
     return {record.place for record in walk.model.records} - then
@@ -130,5 +154,6 @@ OPERATIONS = (
     Operation(back_up, 3, when=settled),
     Operation(restore, 3, when=backed_up),
     Operation(restore_one_half, 2, when=lambda walk: settled(walk) and backed_up(walk)),
+    Operation(restore_one_table, 3, when=lambda walk: settled(walk) and backed_up(walk)),
     Operation(park, 3, when=settled),
 )

@@ -58,6 +58,7 @@ class Said:
 
     number  how often everything was to be read once more, by which tables are called
     turns   how many checkpoints there were
+    left_out the last letter of a topic that is not read for now
     """
 
     name: str = "walk"
@@ -66,6 +67,7 @@ class Said:
     start: str = "resume"
     confirmed: tuple[str, ...] = ()
     stuck: str = "stop"
+    left_out: str = ""
 
     @property
     def checkpoint(self) -> str:
@@ -150,7 +152,7 @@ class Walk:
             checkpoint=said.checkpoint,
             start=said.start,
             confirm_dead=list(said.confirmed),
-            source={"topics": [f"/{self.prefix}.*/"]},
+            source={"topics": [f"/{self.prefix}[^{said.left_out or '-'}]/"]},
             route={"field": "game", "table": f"silver{said.number}_{{entity}}"},
             decode={
                 "format": shape.format,

@@ -60,18 +60,23 @@ def run(walk: Walk, dice: random.Random) -> None:
 
 
 def run_to_end(walk: Walk) -> None:
-    """The same; amid a reset that died it makes no derived table current, and says so."""
+    """The same."""
+    _run(walk)
+    ended(walk)
+
+
+def _run(walk: Walk) -> None:
+    """A run that amid a reset which died makes no derived table current, and says so."""
     try:
         walk.kit.run()
     except PipelineError as error:
         if "reset" not in walk.state.begun or "a reset was begun" not in str(error):
             raise
-    ended(walk)
 
 
 def ended(walk: Walk) -> None:
     """A run came to its end."""
-    walk.model.read()
+    walk.model.read(walk.said.left_out)
     walk.state.whole = True
     walk.state.current = "reset" not in walk.state.begun
     walk.state.upkept = False
@@ -96,7 +101,7 @@ def dying(walk: Walk, point: str) -> Iterator[list[str]]:
 def run_dying(walk: Walk, dice: random.Random) -> None:
     """A run ends at a failpoint."""
     with dying(walk, dice.choice(_POINTS)) as died:
-        walk.kit.run()
+        _run(walk)
     if not died:
         ended(walk)
 
@@ -168,6 +173,14 @@ def add_topic(walk: Walk, dice: random.Random) -> None:
     produce(walk, dice)
 
 
+def leave_out(walk: Walk, dice: random.Random) -> None:
+    """A topic is read no more for a while, or the one that was not is read again from where it was left."""
+    topics = sorted(walk.state.topics)
+    walk.said.left_out = "" if walk.said.left_out or len(topics) < 2 else dice.choice(topics)[-1]
+    walk.configure()
+    produce(walk, dice)
+
+
 OPERATIONS = (
     Operation(produce, 12),
     Operation(evolve, 5),
@@ -178,5 +191,6 @@ OPERATIONS = (
     Operation(run_beside_upkeep, 2, when=settled),
     Operation(change_rules, 3, when=settled),
     Operation(add_partition, 1),
-    Operation(add_topic, 1),
+    Operation(add_topic, 2),
+    Operation(leave_out, 3, when=lambda walk: len(walk.state.topics) > 1),
 )

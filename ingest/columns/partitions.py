@@ -5,6 +5,7 @@ https://github.com/delta-io/delta/blob/master/PROTOCOL.md#partition-value-serial
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any, TypeAlias
@@ -59,6 +60,10 @@ def partition_columns(names: Sequence[str], payload: pa.Schema, day: str | None)
     return tuple(column for column in found if column is not None)
 
 
+# A moment's text that says in which zone it is, and bytes as some write them.
+_ZONE, _BYTES = re.compile(r":.*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"), re.compile(r"(?:\\u00[0-9A-Fa-f]{2})+")
+
+
 def all_partition_columns(names: Sequence[str], payload: pa.Schema, day: str | None) -> tuple[str, ...]:
     """The same; none at all where the table does not have all of them, as one that is in partitions by some is never in them by the others."""
     found = partition_columns(names, payload, day)
@@ -83,7 +88,15 @@ def texts(values: pa.Array) -> list[str | None]:
 
 
 def partition_value(text: str | None, dtype: pa.DataType) -> pa.Scalar:
-    """What a log's writing of a value stands for. Raises ArrowInvalid where it is none of this type."""
+    """What a log's writing of a value stands for. Raises ArrowInvalid where it is none of this type.
+
+    https://github.com/delta-io/delta/blob/master/PROTOCOL.md#partition-value-serialization
+    """
+    if text and kinds.is_binary(dtype) and _BYTES.fullmatch(text):
+        return pa.scalar(bytes.fromhex(text.replace("\\u00", "")), dtype)
+    if text and kinds.is_timestamp(dtype) and dtype.tz is not None and not _ZONE.search(text):
+        # Some write none, and mean UTC.
+        return pa.scalar(text).cast(pa.timestamp(dtype.unit)).cast(dtype)
     return pa.scalar(text or None, pa.string()).cast(dtype)
 
 

@@ -51,6 +51,9 @@ from distributary.values import without_logins
 # Each job of Spark's waits for the driver for longer than it takes, where what was added is little.
 _THREADS = 4
 
+# What keeps delta-rs from adding to a table, as that is said.
+_NEVER_NULL = "NOT NULL"
+
 # Others may change a table while its rows are worked out.
 _ATTEMPTS = 3
 
@@ -244,8 +247,16 @@ class _Round:
                     self.properties[OWNER],
                     columns,
                 )
+                says_more = now is not None and _NEVER_NULL in now.state.why_not
                 to = Replacing(
-                    place, version, schema, self.properties, told_now, making.adds, making.transactions
+                    place,
+                    version,
+                    schema,
+                    self.properties,
+                    told_now,
+                    making.adds,
+                    making.transactions,
+                    says_more,
                 )
                 done = replace(rows.coalesce(self.spark.sparkContext.defaultParallelism), to)
             if done is not None:
@@ -294,8 +305,8 @@ class _Round:
             raise PipelineError(
                 f"table {place} is there, and {whose}: move it away, or give {one.rule.table} another name"
             )
-        # Lists of ours hold no null, and say so.
-        foreign = [one for one in now.state.why_not.split("; ") if one and not one.startswith("NOT NULL")]
+        # Those that were made before say so of what expressions make.
+        foreign = [one for one in now.state.why_not.split("; ") if one and not one.startswith(_NEVER_NULL)]
         foreign += [f"partitions by {', '.join(now.state.partitions)}"] if now.state.partitions else []
         if foreign:
             raise PipelineError(

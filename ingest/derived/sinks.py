@@ -246,21 +246,29 @@ class _Sending:
             if not whole and self._has(mark, now.input, seen):
                 return None, ""
             anew = mark is not None and self._is_own(mark) and not mark.is_of(seen.uuid)
-            before, settled = None if anew else self._before(mark, now), False
+            before, settled, again = None if anew else self._before(mark, now), False, False
             if mark is None or anew or not self._is_own(mark):
                 number = self._begun(marks, number, mark, now.input, seen)
                 strays = _Strays(why=_ANEW.format(topic.name) if anew else "")
             else:
                 strays = self._strays(topic, mark, seen.ends, known=before is not None and not whole)
                 settled = not strays.every_row and mark.tells_all(seen.ends)
+                again = strays.every_row or bool(mark.begun)
                 number = self._sending_again(marks, number, mark)
             records = self._records(now, before, whole=whole or strays.every_row, strays=strays.keys)
             dropped, reached = list[int](), dict(seen.ends)
 
+            def told() -> PipelineError:
+                return to_kafka.too_large(topic, self.one.table, now.input.version, self._keys())
+
             def too_large() -> None:
                 if self.to.too_large == "fail":
-                    raise PipelineError(self._too_large(topic, now.input.version))
+                    raise told()
                 dropped.append(1)
+
+            if again and self.to.too_large == "fail":
+                # Where such a row ended the attempt before, each turn would send those before it once more.
+                to_kafka.require_fitting(topic, records, told)
 
             def undone() -> None:
                 if mark is not None and settled:
@@ -322,16 +330,6 @@ class _Sending:
         # One without a value has strayed, too: its row may be back.
         keys = found.where("there").select("key").distinct() if strayed else None
         return _Strays(keys, True, why if known else "")
-
-    def _too_large(self, topic: Topic, version: int) -> str:
-        """What is said of a row that no topic takes: where it is, and nothing of what it holds."""
-        most, keys = to_kafka.most_bytes(topic), ", ".join(f"`{name}`" for name in self._keys())
-        limit = "its max.message.bytes" if most is None else f"{most:,} bytes, its max.message.bytes"
-        largest = f"SELECT {keys} FROM {self.one.table} ORDER BY length(to_json(struct(*))) DESC LIMIT 10"  # noqa: S608 - it is for people
-        return (
-            f"topic {topic.name}: table {self.one.table} has a row at version {version} that is larger than the topic takes ({limit}), and nothing newer goes there. "
-            f"Raise that, or write sink.kafka.too_large: drop. The largest rows' keys: {largest}"
-        )
 
     def _known(self, mark: Mark | None, uuid: str) -> str:
         """By what the topic is told from another one from now on: where nobody answered, by what it was before."""

@@ -285,7 +285,7 @@ def _kind(said: KafkaError) -> type[PipelineError]:
     return BrokerUnavailable if is_away else PipelineError
 
 
-def _sizes(topic: Topic, admin: AdminClient) -> dict[str, Any]:
+def _sizes(topic: Topic, admin: AdminClient | None = None) -> dict[str, Any]:
     """How large records and batches may be, so that all is sent that the topic takes, and nothing that it does not."""
     told = topic.kafka.get("max.request.size", "")
     most = int(told) if told.isdecimal() else most_bytes(topic, admin)
@@ -306,6 +306,24 @@ def most_bytes(topic: Topic, admin: AdminClient | None = None) -> int | None:
         return int(found.result(_PATIENCE_SECONDS + 1)["max.message.bytes"].value)
     except (KafkaException, NotInTime, KeyError, TypeError, ValueError):
         return None
+
+
+def require_fitting(topic: Topic, records: DataFrame, told: Callable[[], PipelineError]) -> None:
+    """Raises what is told where one of these records, each a `key` and a `value`, is larger than the topic takes."""
+    most = _sizes(topic).get("message.max.bytes", _BATCH_BYTES)
+    if not records.where(f"length(key) + coalesce(length(value), 0) > {most}").isEmpty():
+        raise told()
+
+
+def too_large(topic: Topic, table: str, version: int, keys: Sequence[str]) -> PipelineError:
+    """What is said of a row that a topic does not take: where it is, and nothing of what it holds."""
+    most, named = most_bytes(topic), ", ".join(f"`{name}`" for name in keys)
+    limit = "its max.message.bytes" if most is None else f"{most:,} bytes, its max.message.bytes"
+    largest = f"SELECT {named} FROM {table} ORDER BY length(to_json(struct(*))) DESC LIMIT 10"  # noqa: S608 - it is for people
+    return PipelineError(
+        f"topic {topic.name}: table {table} has a row at version {version} that is larger than the topic takes ({limit}), and nothing newer goes there. "
+        f"Raise that, or write sink.kafka.too_large: drop. The largest rows' keys: {largest}"
+    )
 
 
 def send(  # noqa: PLR0913, PLR0917 - what is sent where, and who is told what of it

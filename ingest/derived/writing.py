@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from distributary.codecs.types.walk import children, rebuilt
 from distributary.errors import PipelineError
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.writing import Made, Target, Written
@@ -31,6 +32,8 @@ from distributary.ingest.tables.properties import actions_of_columns
 _ROWS_IN_A_FILE = 5_000_000
 
 _MADE = "name string, bytes long, rows long, statistics string"
+
+_SAY_NEVER_NULL = ("nullable", "containsNull", "valueContainsNull")
 
 # What every Delta table can have as a column.
 _COLUMNS = frozenset(
@@ -60,6 +63,7 @@ class Replacing:
     told          what the new version is made of
     adds          whether the rows that are there stay
     transactions  what the log is to remember beside it
+    says_more     whether it says of something in its columns that it is never null, as those did that were made before
     """
 
     place: Files
@@ -69,6 +73,7 @@ class Replacing:
     told: Told
     adds: bool = False
     transactions: Sequence[Transaction] = ()
+    says_more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +86,15 @@ class Replaced:
 
 
 def schema_text(schema: StructType) -> str:
-    """The columns as a table's log has them: every one may be null, and nothing is said of it."""
-    fields = [{**field, "nullable": True, "metadata": {}} for field in schema.jsonValue()["fields"]]
-    return json.dumps({"type": "struct", "fields": fields})
+    """The columns as a table's log has them: every one may be null, so may what is in it, and nothing is said of it."""
+    fields = [{**field, "metadata": {}} for field in schema.jsonValue()["fields"]]
+    text = json.dumps({"type": "struct", "fields": fields})
+    return json.dumps(json.loads(text, object_hook=_relaxed))
+
+
+def _relaxed(told: dict[str, Any]) -> dict[str, Any]:
+    # Spark says of what an expression makes that it is never null: in a struct that is null it is, and other rows' expressions say otherwise.
+    return {**told, **{name: True for name in _SAY_NEVER_NULL if name in told}}
 
 
 def require_columns(table: str, schema: StructType) -> None:
@@ -197,7 +208,15 @@ def _writing(place: Files) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.R
 def _plain(batch: pa.RecordBatch) -> pa.Table:
     """The rows with nothing said of their columns, as files of a table have them."""
     table = pa.Table.from_batches([batch])
-    return table.cast(pa.schema([pa.field(one.name, one.type) for one in table.schema]))
+    return table.cast(pa.schema([pa.field(one.name, _may_be_null(one.type)) for one in table.schema]))
+
+
+def _may_be_null(kind: pa.DataType) -> pa.DataType:
+    """A type with fields of structs that may be null."""
+    inside = [one.with_type(_may_be_null(one.type)) for one in children(kind)]
+    if not inside:
+        return kind
+    return rebuilt(kind, [one.with_nullable(True) for one in inside] if pa.types.is_struct(kind) else inside)
 
 
 def _actions(one: Replacing, made: list[Made], schema: str) -> list[dict[str, Any]]:
@@ -235,7 +254,11 @@ def _definition(one: Replacing, schema: str) -> list[dict[str, Any]]:
     """What the table is, where it was none or had other columns."""
     if one.version is not None:
         # The same table: who reads it, or was sent its rows, goes on from what it was.
-        return [] if schema == one.schema else actions_of_columns(opened(one.place), schema)
+        return (
+            []
+            if schema == one.schema and not one.says_more
+            else actions_of_columns(opened(one.place), schema)
+        )
     made: list[dict[str, Any]] = first_actions(schema, one.properties)
     return [action for action in made if "commitInfo" not in action]
 

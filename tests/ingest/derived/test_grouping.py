@@ -15,6 +15,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from tests.ingest.derived.test_refresh import Bench, aggregate
 
+from distributary.ingest.derived import writing
+
 pytestmark = [pytest.mark.spark]
 
 
@@ -52,6 +54,62 @@ def test_averages_of_decimals_are_the_decimals_that_spark_makes(bench: Bench, sp
     found = DeltaTable(str(bench.root / "gold")).to_pyarrow_table()
     assert found.select(expected.schema.names).schema.types == expected.schema.types
     assert bench.rows() == sorted(expected.to_pylist(), key=str)
+
+
+def log_of(table: Path) -> list[str]:
+    """The entries of a table's log."""
+    return [entry.read_text() for entry in sorted((table / "_delta_log").glob("*.json"))]
+
+
+def test_a_struct_that_is_null_may_be_made_of_what_never_is(bench: Bench) -> None:
+    """As of a group whose rows have no order: a struct that an expression makes is none that may be null, and was one within nothing."""
+    schema = pa.schema([("k", pa.int64()), ("o", pa.int64()), ("v", pa.int64())])
+    rule = aggregate("k", last="max_by(struct(v), o)", all="max_by(array(struct(struct(v) AS s)), o)")
+    for order in (None, 1):
+        bench.put({"k": 1, "o": None, "v": 5}, {"k": 2, "o": order, "v": 6}, schema=schema)
+        assert (done := bench.derive(rule)).how in ("made", "added"), done.why
+    chosen = {"last": {"v": 6}, "all": [{"s": {"v": 6}}]}
+    assert bench.rows() == [{"k": 1, "last": None, "all": None}, {"k": 2, **chosen}]
+    columns = {"k": "k", "s": "CASE WHEN o > 0 THEN struct(struct(v) AS of) END"}
+    for of, said in (("t", columns), ("gold", {"last": "last"})):
+        made = {"table": f"of_{of}", "inputs": [of], "stream": {"columns": said}}
+        assert (done := bench.derive_with(made, of)).how == "made", done.why
+    assert [one["s"] for one in bench.rows("of_t")] == [None, None, None, {"of": {"v": 6}}]
+
+
+def test_rows_are_added_beside_others_whatever_spark_says_is_never_null_in_them(bench: Bench) -> None:
+    said = {
+        "k": "k",
+        "l": "array('x')",
+        "m": "map('a', k, 'b', 1)",
+        "n": "map('a', 1)",
+        "s": "struct(1 AS one)",
+    }
+    rule = {"table": "rows", "inputs": ["t"], "stream": {"columns": said}}
+    for number in range(2):
+        bench.put({"k": number})
+        assert (done := bench.derive(rule)).how != "failed", done.why
+    assert len(bench.rows("rows")) == 2
+    assert all("metaData" not in entry for entry in log_of(bench.root / "rows")[1:])
+
+
+def test_rows_are_added_to_a_table_that_says_that_what_structs_have_is_never_null(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As each did before."""
+    schema = pa.schema([("k", pa.int64()), ("o", pa.int64())])
+    columns = {"s": "CASE WHEN o > 0 THEN struct(struct(k) AS of) END", "l": "array('x')"}
+    rule = {"table": "rows", "inputs": ["t"], "stream": {"columns": columns}}
+    monkeypatch.setattr(writing, "_SAY_NEVER_NULL", ())
+    monkeypatch.setattr(writing, "_may_be_null", lambda kind: kind)
+    bench.put({"k": 1, "o": 1}, schema=schema)
+    bench.derive(rule)
+    monkeypatch.undo()
+    for _ in range(2):
+        bench.put({"k": 2, "o": None}, schema=schema)
+        assert (done := bench.derive(rule)).how == "added", done.why
+    assert [one["s"] for one in bench.rows("rows")] == [None, None, {"of": {"k": 1}}]
+    assert ["metaData" in entry for entry in log_of(bench.root / "rows")] == [True, True, False]
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ def test_ends_that_nobody_tells_for_once_are_those_of_before(
     monkeypatch.setattr(to_kafka, "sending", lambda _: nullcontext())
     monkeypatch.setattr(to_kafka, "send", lambda *_: 1)
     monkeypatch.setattr(to_kafka, "keys_in", keys_in)
+    monkeypatch.setattr(to_kafka, "require_fitting", lambda *_: None)
     monkeypatch.setattr(sinks._Sending, "_records", lambda *_, **__: [])
     monkeypatch.setattr(sinks, "_pairs", lambda found: found)
     root = PosixFiles(tmp_path)
@@ -114,6 +115,7 @@ def without_brokers(
     patch.setattr(to_kafka, "sending", lambda _: nullcontext())
     patch.setattr(to_kafka, "send", send)
     patch.setattr(to_kafka, "keys_in", lambda *_: SimpleNamespace(isEmpty=lambda: True))
+    patch.setattr(to_kafka, "require_fitting", lambda *_: None)
     patch.setattr(sinks._Sending, "_records", records)
     patch.setattr(sinks._Sending, "_before", lambda _, mark, __: mark)
     patch.setattr(sinks, "_pairs", lambda found: found)
@@ -253,6 +255,40 @@ def test_of_a_table_that_is_added_to_what_came_alone_is_read_and_sent(
     assert brought_up() == [('{"n":null,"k":"c"}', None)]
     with pytest.raises(PipelineError, match="several rows have the same n, k"):
         brought_up({"n": [1], "k": ["a"]})
+
+
+@pytest.mark.spark
+def test_a_row_that_is_too_large_has_the_rows_before_it_sent_once_and_not_by_each_turn(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large table transactions before that of such a row are there for good."""
+    sent, ends = list[bytes](), iter(range(9))
+
+    def send(_: Any, __: Any, records: Any, too_large: Callable[[], None], *___: Any) -> int:
+        for key, value in records:
+            if value is not None and len(value) > 1_000:
+                too_large()
+            sent.append(key)
+        return len(sent)
+
+    monkeypatch.setattr(Uuids, "of", lambda *_: "first")
+    monkeypatch.setattr(Uuids, "_ends", lambda *_: {0: next(ends)})
+    monkeypatch.setattr(to_kafka, "sending", lambda _: nullcontext())
+    monkeypatch.setattr(to_kafka, "send", send)
+    monkeypatch.setattr(to_kafka, "keys_in", lambda *_: SimpleNamespace(isEmpty=lambda: True))
+    monkeypatch.setattr(to_kafka, "most_bytes", lambda *_: 1_128)
+    root = PosixFiles(tmp_path)
+    outside = Outside("games", kafka={"bootstrap.servers": "there"}, marks=root.below("checkpoint"))
+    (one,) = instances([Derived.model_validate(RULE)], Entities({}, folds=False))
+    url = f"{root.url}/gold"
+    write_deltalake(url, pa.table({"city": ["Bonn", "Ulm"], "n": ["1", "x" * 1_000]}))
+    for _ in range(2):
+        with pytest.raises(PipelineError, match=r"larger than the topic takes \(1,128 bytes"):
+            bring_up(spark, one, root.below("gold"), outside, whole=False)
+    assert sent == [b'{"city":"Bonn"}']
+    DeltaTable(url).delete("city = 'Ulm'")
+    bring_up(spark, one, root.below("gold"), outside, whole=False)
+    assert sent == [b'{"city":"Bonn"}'] * 2
 
 
 @pytest.mark.spark

@@ -8,6 +8,7 @@ from tests.ingest.storage.stores import Store
 from tests.ingest.storage.test_unreadable_names import put_raw
 
 from distributary.ingest.inputs.from_files import REGISTERS
+from distributary.ingest.landing import looking
 from distributary.ingest.landing.numbers import first_offset
 
 
@@ -36,6 +37,28 @@ def test_an_object_whose_key_ends_with_a_slash_is_passed_by_and_makes_no_batch_a
     before = list(entries.names())
     found.end_offsets()
     assert list(entries.names()) == before, "and it is learnt once"
+
+
+@pytest.mark.parametrize("identity", ["etag", "path", "content"])
+@pytest.mark.parametrize("policy", ["ingest", "quarantine"])
+def test_an_object_whose_key_ends_with_a_slash_takes_no_place_of_one_that_a_listing_tells_long_before_it(
+    s3_store: Store, monkeypatch: pytest.MonkeyPatch, identity: str, policy: str
+) -> None:
+    """Between both are the keys of which the next character comes before a slash."""
+    monkeypatch.setattr(looking, "_AT_ONCE", 1)
+    files = s3_store.files()
+    for name in ("days", "days-1", "days.csv"):
+        files.put(f"landing/{name}", name.encode())
+    put_raw(s3_store, files, "landing/days/")
+    found = opened_landing(files.below("landing"), files, identity=identity, on_rewrite=policy)
+    first, read = 0, list[str]()
+    for _ in range(4):
+        end = found.end_offsets()["landing"][0] >> 32
+        if end > first:
+            last = found.batch_end(first, end)
+            read += [one.path for one in found.files_in(first_offset(first), first_offset(last))]
+            first = last
+    assert (sorted(read), first) == (["days", "days-1", "days.csv"], 3)
 
 
 def test_an_object_whose_key_is_a_slash_keeps_no_other_of_its_bucket_from_being_read(s3_store: Store) -> None:

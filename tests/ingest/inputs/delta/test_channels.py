@@ -136,6 +136,24 @@ def test_a_partitions_value_is_in_each_of_its_rows(tmp_path: Path, spark: SparkS
     assert sorted(found.values(), key=str) == [{"day": "2026-01-01", "a": 1}, {"day": "2026-01-02", "a": 2}]
 
 
+def test_a_moment_or_bytes_that_a_table_is_in_partitions_by_are_those_that_it_was_given(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """delta-rs writes a moment without its zone, and bytes one by one; Spark both otherwise."""
+    at = datetime(2026, 1, 1, 10, 0, 0, 250_000, tzinfo=timezone.utc)
+    columns = {"at": pa.array([at, None], pa.timestamp("us", tz="UTC")), "b": [b"\x00\xff", b"a"]}
+    write_deltalake(str(tmp_path / "t"), pa.table({**columns, "a": [1, 2]}), partition_by=["at", "b"])
+    frame = spark.createDataFrame([(at, bytearray(b"a"), 3)], "at timestamp, b binary, a long")
+    frame.write.format("delta").mode("append").partitionBy("at", "b").save(str(tmp_path / "t"))
+    found = values(reader(spark, tmp_path / "t"), versions("t", 0, 2))
+    moment = {"at": "2026-01-01T10:00:00.250000Z"}
+    assert sorted(found.values(), key=lambda one: one["a"]) == [
+        {**moment, "b": "AP8=", "a": 1},
+        {"b": "YQ==", "a": 2},
+        {**moment, "b": "YQ==", "a": 3},
+    ]
+
+
 def test_rows_that_only_moved_into_other_files_are_not_read_again(
     tmp_path: Path, spark: SparkSession
 ) -> None:
