@@ -166,6 +166,8 @@ def _ways_of_texts(to: pa.DataType) -> Iterator[Callable[[pa.Array], pa.Array]]:
         yield partial(_decimal_read, to=to)
     elif is_number(to):
         yield partial(_number_read, to=to)
+    elif kinds.is_timestamp(to) and to.tz:
+        yield partial(_moment_read, to=to)
     else:
         yield partial(pc.cast, target_type=to)
     if kinds.is_timestamp(to) and to.tz:
@@ -216,8 +218,18 @@ def _nearest(values: pa.Array, to: pa.DataType) -> pa.Array:
     return pc.cast(values, to)
 
 
+def _moment_read(texts: pa.Array, to: pa.DataType) -> pa.Array:
+    """Texts that say a zone as times. Arrow takes each zone of less than a day."""
+    if pc.any(pc.match_substring_regex(texts, _FAR)).as_py():
+        raise pa.ArrowInvalid("no zone")
+    return pc.cast(texts, to)
+
+
 # How many digits a whole number has that a floating-point one of so many bits may not hold.
 _LONG: Mapping[int, str] = {32: r"^[+-]?[0-9]{8,}(\.0*)?$", 64: r"^[+-]?[0-9]{16,}(\.0*)?$"}
+
+# A time's zone that is further off than 18 hours, as no place is, and as SQL has none.
+_FAR = r"[T ][0-9].*[+-](?:18:?(?:0[1-9]|[1-9])|19|2[0-9])"
 
 # What Arrow takes for a number of less than one by its exponent.
 _SMALL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE]-[0-9]+")

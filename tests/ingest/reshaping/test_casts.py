@@ -49,6 +49,9 @@ def test_types_are_called_as_in_sql() -> None:
         (pa.array([Decimal("0.1"), Decimal(16777217)], pa.decimal128(38, 18)), "float", [float(np.float32(0.1)), None]),
         (pa.array(["+5", " 6\t", "+ 7", "  ", ""]), "int", [5, 6, None, None, None]),
         (pa.array([" 2026-01-02T03:04:05 ", "2026-01-02T05:04:05+02:00"]), "timestamp", [datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)] * 2),
+        # No place is further off than 18 hours.
+        (pa.array(["2026-01-01T18:00:00+18:00", "2026-01-02 00:00:00+18:01", "2026-01-02T00:00:00-1830", "2026-01-01T00:00Z", "2026-01-02T00:00+19", "2026-01-19"]), "timestamp",
+         [datetime(2026, 1, 1, tzinfo=UTC), None, None, datetime(2026, 1, 1, tzinfo=UTC), None, datetime(2026, 1, 19, tzinfo=UTC)]),
         (pa.array([1.0, 1.5, None]), "bigint", [1, None, None]),
         (pa.array([2**53, 2**53 + 1]), "double", [float(2**53), None]),
         (pa.array([0.5, 0.1]), "float", [0.5, None]),
