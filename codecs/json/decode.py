@@ -19,7 +19,7 @@ from distributary.codecs import reasons
 from distributary.codecs.base import Decoded, Failure
 from distributary.codecs.broken_payloads import Undecodable, without
 from distributary.codecs.json.exact import ExactReader
-from distributary.codecs.json.fast import NativeReader, can_read, too_deep, unsuitable
+from distributary.codecs.json.fast import NativeReader, can_read, too_deep
 from distributary.codecs.json.fitting import Refused
 from distributary.codecs.types.fields import held_in, parts
 from distributary.codecs.types.fit import is_list
@@ -96,7 +96,7 @@ class JsonDecoder:
         everything = np.arange(len(payloads))
         slowly = [everything]
         if self._native is not None and not self._native.gave_up:
-            apart = unsuitable(payloads)
+            apart = self._native.unsuitable(payloads)
             rows = everything[~apart]
             # A batch that is bad all over is not read again and again.
             patience = 16 + len(rows) // 16
@@ -111,7 +111,7 @@ class JsonDecoder:
         """
         outcome = _Outcome()
         if self._native is not None and not self._native.gave_up:
-            rows = np.flatnonzero(~(unsuitable(payloads) | self._too_large(payloads)))
+            rows = np.flatnonzero(~(self._native.unsuitable(payloads) | self._too_large(payloads)))
             list(self._natively(self._native, payloads, rows, outcome, patience))
         taken = _decoded(outcome, self.schema)
         return taken.rows, taken.source

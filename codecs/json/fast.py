@@ -4,7 +4,7 @@ It fails as a whole where one value does not fit its column (`Refused`), and it 
 as Spark does: a time comes as text, and fitting.py turns it into one. A row about which the result leaves a doubt is
 named, for the exact way to read.
 
-What the reader must not see is found in the bytes beforehand (`unsuitable`, `too_deep`); which records it is likely to stop
+What the reader must not see is found in the bytes beforehand (`NativeReader.unsuitable`, `too_deep`); which records it is likely to stop
 at is guessed by a regular expression (`misfit_pattern`), so that they need not be found by halving.
 """
 
@@ -48,21 +48,32 @@ _CULPRIT = re.compile(r"in row (\d+)$")
 
 _UNKNOWN = "unexpected field"
 
-# A number that may have more than 38 digits behind its point: of such a one Arrow makes zero or anything for a decimal. Those that
-# Java writes of decimals, such as `0E-18`, have no more.
+# A number that may have more than 38 digits behind its point: of such a one Arrow makes zero or anything for a decimal, or ends the
+# process, as it looks behind the end of its powers of ten. Those that Java writes of decimals, such as `0E-18`, have no more.
 _TINY = (
     r"(?:[:\[,\s\"][-+]?\d*\.?\d*[eE]-(?:39|[4-9]\d|\d{3,})"
     r"|\.\d+[eE]-3\d|\.\d{10,}[eE]-2\d|\.\d{20,}[eE]-1\d|\.\d{30,}[eE]-\d)[\s,}\]\"]"
 )
+
+# A part of a number that is written by its code in a text: nobody does so, and it would not be seen.
+_SPELLED = r"\\u00(?:[46]5|2[bBdDeE]|3\d)"
 
 # What begins an exponent below zero, as a number of two bytes, and as many bytes as stay in a processor's cache.
 _LOWER, _UPPER = (int.from_bytes(mark, "little") for mark in (b"e-", b"E-"))
 
 _BLOCK = 1 << 18
 
+# So many digits of an exponent are looked at: the longest part of a UUID has twelve.
+_MOST_STEPS = 10
+
 _IS_DIGIT = np.zeros(256, bool)
 
 _IS_DIGIT[ord("0") : ord("9") + 1] = True
+
+# What may stand behind a number.
+_ENDS = _IS_SPACE.copy()
+
+_ENDS[[ord(end) for end in ',}]"']] = True
 
 
 class NativeReader:
@@ -82,7 +93,7 @@ class NativeReader:
     def batch(self, payloads: pa.BinaryArray, *, unknown_fields: bool) -> tuple[pa.RecordBatch, Mask]:
         """All payloads as rows, and which of these rows are in doubt. Raises Refused, or whatever Arrow does.
 
-        Every payload must be without those marks that `unsuitable` finds. `unknown_fields` says what becomes of a row
+        No payload may be one that `unsuitable` finds. `unknown_fields` says what becomes of a row
         with fields that the schema lacks: it is in doubt, or the batch is refused. The former needs memory for
         (rows x such fields), so that only small batches may be given then.
         """
@@ -92,11 +103,19 @@ class NativeReader:
         masks = [is_valid(found.column(place)) for place in range(1, found.num_columns)]
         masks += [] if doubt is None else [doubt]
         masks += [may_be_null(payloads, keys)] if keys else []
-        masks += [_tiny(payloads)] if self._has_decimals else []
         batch = pa.RecordBatch.from_arrays(
             [columns.field(place) for place in range(len(self._schema))], schema=self._schema
         )
         return batch, np.logical_or.reduce(masks) if masks else np.zeros(len(payloads), bool)
+
+    def unsuitable(self, payloads: pa.BinaryArray) -> Mask:
+        """Which payloads only the exact way may see: they may be broken in ways that this reader would not notice, or end it.
+
+        Not those of too many levels: it stops where a payload has more than the schema, unless it is asked for fields that
+        the schema lacks (`too_deep`).
+        """
+        found = _strange(payloads)
+        return found | _tiny(payloads) if self._has_decimals and len(payloads) else found
 
     def _learn(self, found: pa.StructType) -> frozenset[str]:
         """Ask for the keys of maps that were met, the next time; gives all of them."""
@@ -146,12 +165,7 @@ def can_read(schema: pa.Schema) -> bool:
     return levels < MAX_DEPTH and all(_known(one.type) for one in schema)
 
 
-def unsuitable(payloads: pa.BinaryArray) -> Mask:
-    """Which payloads only the exact way may see: they may be broken in ways that the native reader would not notice.
-
-    Not those of too many levels: it stops where a payload has more than the schema, unless it is asked for fields that
-    the schema lacks (`too_deep`).
-    """
+def _strange(payloads: pa.BinaryArray) -> Mask:
     view = BinaryRows.of(payloads)
     found: Mask = view.end - view.begin < 2
     if len(payloads) and len(view.data):
@@ -228,7 +242,7 @@ def _is_utf8(payload: bytes) -> bool:
 
 
 def _matching(payloads: pa.BinaryArray, pattern: str) -> Mask:
-    found = pc.match_substring_regex(payloads.cast(pa.string()), pattern)
+    found = pc.match_substring_regex(payloads, pattern)
     return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
 
@@ -236,20 +250,27 @@ def _tiny(payloads: pa.BinaryArray) -> Mask:
     """Which payloads may have a number with more than 38 digits behind its point."""
     view = BinaryRows.of(payloads)
     data, found = view.data[view.begin[0] : view.end[-1]], np.zeros(len(payloads), bool)
-    places = _exponents(data)
-    if not len(places):
-        return found
+    places = _closed(_exponents(data), data)
+    if len(places):
+        edges = np.append(view.begin, view.end[-1]) - view.begin[0]
+        rows = np.flatnonzero(_counts(places, edges))
+        found[rows] = _matching(payloads.take(pa.array(rows)), _TINY)
+    return found | _matching(payloads, _SPELLED) if _has(data, _SPELLED) else found
 
-    def digits(away: int) -> Mask:
-        return _IS_DIGIT[data[np.clip(places + away, 0, len(data) - 1)]]
 
-    # Of what else looks so, ids such as `9e-4a` among it, most is told from a number by a look at the bytes around.
-    before = digits(-1) | digits(-2)
-    places = places[before & digits(2) & (digits(3) | digits(-30))]
-    edges = np.append(view.begin, view.end[-1]) - view.begin[0]
-    rows = np.flatnonzero(_counts(places, edges))
-    found[rows] = _matching(payloads.take(pa.array(rows)), _TINY)
-    return found
+def _closed(places: Longs, data: npt.NDArray[np.uint8]) -> Longs:
+    """Those exponents that may be long, or behind many digits, and with which a number ends: most in ids are none."""
+
+    def digits(at: Longs) -> Mask:
+        return _IS_DIGIT[data[np.clip(at, 0, len(data) - 1)]]
+
+    before = digits(places - 1) | digits(places - 2)
+    places = places[before & digits(places + 2) & (digits(places + 3) | digits(places - 30))]
+    ends = places + 3
+    for _ in range(_MOST_STEPS):
+        ends += digits(ends)
+    # One that goes on beyond all data, or those steps, may be a number too.
+    return places[(_ENDS | _IS_DIGIT)[data[np.minimum(ends, len(data) - 1)]]]
 
 
 def _exponents(data: npt.NDArray[np.uint8]) -> Longs:

@@ -72,8 +72,10 @@ class JsonWriter:
     def _one(self, field: FieldDescriptor, value: Any, anys: int) -> Any:
         if field.message_type is not None:
             return self._value(value, anys)
-        if field.type == FieldDescriptor.TYPE_INT32 and not self._enum_numbers:
-            return self._types.names(field).get(value, value)
+        if field.type == FieldDescriptor.TYPE_INT32:
+            names = self._types.names(field)
+            # JSON's null has no other form.
+            return value if self._enum_numbers and names.get(value) is not None else names.get(value, value)
         if field.cpp_type in _AS_TEXT:
             return str(value)
         if field.type == FieldDescriptor.TYPE_BYTES:

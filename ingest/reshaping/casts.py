@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import partial
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from distributary.codecs.types.exact_decimal import exact_decimal
 from distributary.codecs.types.fit import is_number
 from distributary.codecs.types.masks import Mask, is_valid
 from distributary.ingest.reshaping.texts import as_texts
@@ -165,6 +166,8 @@ def _ways_of_texts(to: pa.DataType) -> Iterator[Callable[[pa.Array], pa.Array]]:
         yield partial(_decimal_read, to=to)
     elif is_number(to):
         yield partial(_number_read, to=to)
+    elif kinds.is_timestamp(to) and to.tz:
+        yield partial(_moment_read, to=to)
     else:
         yield partial(pc.cast, target_type=to)
     if kinds.is_timestamp(to) and to.tz:
@@ -215,8 +218,21 @@ def _nearest(values: pa.Array, to: pa.DataType) -> pa.Array:
     return pc.cast(values, to)
 
 
+def _moment_read(texts: pa.Array, to: pa.DataType) -> pa.Array:
+    """Texts that say a zone as times. Arrow takes each zone of less than a day."""
+    if pc.any(pc.match_substring_regex(texts, _FAR)).as_py():
+        raise pa.ArrowInvalid("no zone")
+    return pc.cast(texts, to)
+
+
 # How many digits a whole number has that a floating-point one of so many bits may not hold.
-_LONG: Mapping[int, str] = {32: r"^[+-]?[0-9]{8,}$", 64: r"^[+-]?[0-9]{16,}$"}
+_LONG: Mapping[int, str] = {32: r"^[+-]?[0-9]{8,}(\.0*)?$", 64: r"^[+-]?[0-9]{16,}(\.0*)?$"}
+
+# A time's zone that is further off than 18 hours, as no place is, and as SQL has none.
+_FAR = r"[T ][0-9].*[+-](?:18:?(?:0[1-9]|[1-9])|19|2[0-9])"
+
+# What Arrow takes for a number of less than one by its exponent.
+_SMALL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)[eE]-[0-9]+")
 
 
 def _number_read(texts: pa.Array, to: pa.DataType) -> pa.Array:
@@ -232,13 +248,15 @@ def _number_read(texts: pa.Array, to: pa.DataType) -> pa.Array:
     long = pc.fill_null(pc.match_substring_regex(texts, _LONG[to.bit_width]), False)
     pairs = zip(texts.filter(long).to_pylist(), stored.filter(long).to_pylist(), strict=True)
     # Without the zeros before it: Python takes no text of some thousands of digits, and a finite number has 309.
-    if any(int(text.lstrip("+-0") or "0") != abs(value) for text, value in pairs):
+    if any(int(text.partition(".")[0].lstrip("+-0") or "0") != abs(value) for text, value in pairs):
         raise pa.ArrowInvalid("not exact")
     return stored
 
 
 def _decimal_read(texts: pa.Array, to: pa.DataType) -> pa.Array:
     """Texts as decimals. Arrow takes another number for one that is beyond 128 bits with the zeros of the scale."""
+    if pc.any(pc.match_substring_regex(texts, "[eE]-")).as_py():
+        texts = pa.array([text and _without_exponent(text, to) for text in texts.to_pylist()], pa.string())
     stored = pc.cast(texts, to)
     wide = pc.greater(pc.utf8_length(texts), _MOST_DIGITS - to.scale)
     wide = pc.fill_null(pc.or_(wide, pc.match_substring_regex(texts, "[eE]")), False)
@@ -246,6 +264,19 @@ def _decimal_read(texts: pa.Array, to: pa.DataType) -> pa.Array:
     if any(Decimal(text) != value for text, value in pairs):
         raise pa.ArrowInvalid("too large")
     return stored
+
+
+def _without_exponent(text: str, to: pa.Decimal128Type) -> str:
+    """The digits of a number that has an exponent below zero, by which Arrow may read beyond its table of powers, and end the process."""
+    if not _SMALL.fullmatch(text):
+        return text
+    try:
+        stored = exact_decimal(Decimal(text), to.precision, to.scale)
+    except InvalidOperation:  # an exponent beyond all bounds
+        stored = None
+    if stored is None:
+        raise pa.ArrowInvalid("not exact")
+    return f"{stored:f}"
 
 
 def _may_be_another(given: pa.DataType, to: pa.DataType) -> bool:

@@ -265,6 +265,17 @@ def test_numbers_and_nulls_are_what_protobuf_writes(
     assert str(texts(decoded(NUMBERS, message.SerializeToString()))) == str([in_order(wanted)])
 
 
+def test_a_null_is_none_of_the_enums_that_are_numbers() -> None:
+    text = NUMBERS.replace("M t = 1;", "M t = 1; google.protobuf.Any any = 10;").replace(
+        "package p;", 'package p; import "google/protobuf/any.proto";'
+    )
+    message = message_class(text, "p.M")()
+    message.any.Pack(message_class(text, "p.M")(n=0, ns=[0], mn={"a": 0}))
+    options = {"convert.any.fields.to.json": "true", "enums.as.ints": "true"}
+    (found,) = texts(decoded(text, message.SerializeToString(), options=options), "any")
+    assert found == {"@type": "type.googleapis.com/p.M", "n": None, "ns": [None], "mn": {"a": None}}
+
+
 def in_order(value: Any) -> Any:
     """The same with each map's entries in the order of their keys, as in JSON text."""
     return {name: dict(sorted(one.items())) if isinstance(one, dict) else one for name, one in value.items()}

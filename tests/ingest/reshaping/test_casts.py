@@ -32,12 +32,15 @@ def test_types_are_called_as_in_sql() -> None:
         (pa.array(["9007199254740993", "9007199254740992", "1e400", "-Infinity", "0.1", None]), "double",
          [None, float(2**53), None, float("-inf"), 0.1, None]),
         (pa.array(["16777217", "16777216", "1e39"]), "float", [None, float(2**24), None]),
+        (pa.array(["9007199254740993.0", "-9007199254740993.", "9007199254740992.00", "9007199254740993.5", "1" + "0" * 15 + "." + "0" * 5000]), "double", [None, None, float(2**53), float(2**53 + 2), 1e15]),
         # Longer than any text that Python takes for a whole number.
         (pa.array(["0" * 5000, "-" + "0" * 5000 + "1", "0" * 5000 + "9007199254740993", "1" * 5000]), "double", [0.0, -1.0, None, None]),
         (pa.array(["0" * 5000 + "16777217", "0" * 5000 + "16777216"]), "float", [None, float(2**24)]),
         (pa.array(["1.50", "1.555", "x"]), "decimal(5,2)", [Decimal("1.50"), None, None]),
         # Beyond 128 bits with the zeros of the scale, or without: another number comes of it by Arrow.
         (pa.array(["12345678901234567890123456789012345678", "1" * 40, "1" + "0" * 300, "7"]), "decimal(38,18)", [None] * 3 + [Decimal(7)]),
+        # By these Arrow reads beyond the end of its own table: another number comes of it, or the end of the process.
+        (pa.array(["1e-77", "-1.5E-2147483640", "1e-99999999999999999999", "25e-0001", "0e-9999999", "1e-٣"]), "decimal(10,2)", [None, None, None, Decimal("2.50"), Decimal(0), None]),
         (pa.array([1e300, 3.4e38, 5e-324, 56690927176.097206, 7.0]), "decimal(38,18)", [None] * 3 + [Decimal("56690927176.097206"), Decimal(7)]),
         (pa.array([56690927176.097206, 56690927176.0972, 5e-324]), "decimal(15,4)", [None, Decimal("56690927176.0972"), None]),
         (pa.array([Decimal("33150423.0013"), Decimal("1.0013")], pa.decimal128(16, 4)), "decimal(38,34)", [None, Decimal("1.0013")]),
@@ -46,6 +49,9 @@ def test_types_are_called_as_in_sql() -> None:
         (pa.array([Decimal("0.1"), Decimal(16777217)], pa.decimal128(38, 18)), "float", [float(np.float32(0.1)), None]),
         (pa.array(["+5", " 6\t", "+ 7", "  ", ""]), "int", [5, 6, None, None, None]),
         (pa.array([" 2026-01-02T03:04:05 ", "2026-01-02T05:04:05+02:00"]), "timestamp", [datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)] * 2),
+        # No place is further off than 18 hours.
+        (pa.array(["2026-01-01T18:00:00+18:00", "2026-01-02 00:00:00+18:01", "2026-01-02T00:00:00-1830", "2026-01-01T00:00Z", "2026-01-02T00:00+19", "2026-01-19"]), "timestamp",
+         [datetime(2026, 1, 1, tzinfo=UTC), None, None, datetime(2026, 1, 1, tzinfo=UTC), None, datetime(2026, 1, 19, tzinfo=UTC)]),
         (pa.array([1.0, 1.5, None]), "bigint", [1, None, None]),
         (pa.array([2**53, 2**53 + 1]), "double", [float(2**53), None]),
         (pa.array([0.5, 0.1]), "float", [0.5, None]),
