@@ -182,9 +182,8 @@ def _run(words: Sequence[str], folder: Path) -> tuple[int, bytes]:
         start_new_session=True,
         bufsize=0,
     ) as process:
-        assert process.stdout is not None
         try:
-            data = _all_of(process.stdout.fileno(), until)
+            data = _all_of(process.stdout.fileno(), until)  # type: ignore[union-attr]  # a pipe, as said above
             if len(data) > _MOST_BYTES:
                 # It may have more to write than anybody reads.
                 _end(process)
