@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from distributary.files import make_folder
 from distributary.ingest.commit_log.reading import CLOSED, ENTRIES, CommitLog
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import At, files_at, open_files
 from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
-from distributary.ingest.storage.probe import require_usable
+from distributary.ingest.storage.probe import require_folder, require_usable
 
 # Where in a checkpoint each kind of our files is: changes of tables, written before they are made; every schema ever used;
 # rows set aside during a batch, raw; commits that can never succeed, and what the user decided about them; who runs it.
@@ -61,13 +60,13 @@ class Checkpoint:
     def make(self) -> None:
         """Make its folders, so that they survive a loss of power; a store is asked whether it keeps what is promised of it.
 
-        Nothing happens to what is there. Raises SetupError for a store that cannot be used.
+        Nothing happens to what is there. Raises SetupError for a place that cannot be used.
         """
         if self.files.remote:
             require_usable(self.files)
             return
         for name in (CHANGES, PINS, ASIDE, LEASE, STUCK, RESOLUTIONS):
-            make_folder(self.folder / name)
+            require_folder(self.folder / name)
 
     def sweep(self) -> int:
         """How many leftovers of killed writers were removed; only for the holder of the lease."""

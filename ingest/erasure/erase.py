@@ -168,6 +168,9 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
     Raises ConfigError for a condition that cannot be read, and for a table that is not the pipeline's; SetupError without Java, which reads
     conditions; PipelineError while `resolve` puts a table aside.
     """
+    if "" in wanted.keys:
+        # A variable of the shell that is not set: who is meant is nobody, and records with an empty key are others.
+        raise ConfigError("--key is empty; give it the key of a record, or leave it out")
     condition = conditions_ahead([("--where", wanted.where)])[wanted.where]
     root = open_files(settings.sink.root, settings.storage)
     try:

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -50,6 +50,13 @@ def find_java(environment: Mapping[str, str] | None = None, line: SparkLine | No
             " point JAVA_HOME at such a Java, or install a newer pyspark"
         )
     raise SetupError(f"Java 17 or 21 is needed, but {path} (from {named_by}) is Java {major}: {REMEDY}")
+
+
+def have_paths_read_as_utf8(environment: MutableMapping[str, str]) -> None:
+    """Have a Java that is started in this environment read paths as this Python does."""
+    # Java does not even start in a folder with an umlaut then. Where only LANG says so, Python has changed the environment by itself.
+    if environment.get("LC_ALL") in ("C", "POSIX"):
+        environment["LC_ALL"] = "C.UTF-8"
 
 
 def _launcher(environment: Mapping[str, str]) -> tuple[Path, str]:

@@ -28,7 +28,7 @@ from distributary.ingest.spark.configuration import (
     settings,
 )
 from distributary.ingest.spark.delta import SUBMIT_WITH
-from distributary.ingest.spark.java import find_java, temporary_folder
+from distributary.ingest.spark.java import find_java, have_paths_read_as_utf8, temporary_folder
 from distributary.ingest.spark.jvm import is_on_class_path, launch, require_jvm
 from distributary.ingest.spark.versions import check_running, installed_spark
 
@@ -101,6 +101,7 @@ def _launched(name: str, master: str | None, conf: Mapping[str, str]) -> SparkSe
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         # Workers get this interpreter and so this environment, not whatever `python3` is first on PATH.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    have_paths_read_as_utf8(os.environ)
     ours = laid_over(settings(chosen, spark_jars()), starting_from_archive(java))
     ours = laid_over(laid_over(ours, _temporary_files()), conf)
     return _made({"spark.app.name": name}, ours | {"spark.master": chosen})

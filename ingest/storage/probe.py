@@ -25,7 +25,18 @@ def require_usable(files: Files) -> None:
     if files.remote:
         require_put_if_absent(files)
     else:
-        make_folder(Path(files.url))
+        require_folder(Path(files.url))
+
+
+def require_folder(path: Path) -> None:
+    """Make a folder where it is missing. Raises SetupError where there can be none."""
+    try:
+        make_folder(path)
+    except OSError as error:
+        raise SetupError(
+            f"{path} cannot be made a folder ({error.strerror}: {error.filename}); name another place in the settings, or "
+            "let the user of this process write there"
+        ) from error
 
 
 def was_silent(files: Files, tell: Callable[[str, float], None], stop: threading.Event) -> bool:

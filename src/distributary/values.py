@@ -89,7 +89,7 @@ _REMEDIES: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "greater_than": lambda ctx: f"write a number greater than {ctx['gt']}",
     "greater_than_equal": lambda ctx: f"write a number of at least {ctx['ge']}",
     "less_than_equal": lambda ctx: f"write a number of at most {ctx['le']}",
-    "tuple_type": lambda ctx: "write a list, for example [game-events]",
+    "tuple_type": lambda ctx: "write a list, for example [one, another]",
     "too_short": lambda ctx: f"write at least {ctx['min_length']} of them",
     "too_long": lambda ctx: f"write at most {ctx['max_length']} of them",
     "model_type": lambda ctx: "write a mapping of settings, each as `key: value` on a line of its own",

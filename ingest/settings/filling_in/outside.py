@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import selectors
 import shlex
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from time import monotonic
 from typing import Literal, TypeAlias
 
 from distributary.values import MASK
@@ -23,7 +25,7 @@ NOT_ASKED = "(a secret, not asked for)"
 """What stands for a command's answer where commands are not run; long enough for any secret that has to be long."""
 
 COMMAND_SECONDS = 30.0
-"""How long a command may take."""
+"""How long a command may take, and a pipe that nobody writes to."""
 
 # Shorter ones are no secrets.
 _SHORTEST = 3
@@ -42,6 +44,10 @@ _FILLED_IN = re.compile(
 
 class _Lacking(Exception):
     """What stands in braces has no value; the text is the sentence that says why, and what to do."""
+
+
+class _Endless(Exception):
+    """What is read did not end in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +107,16 @@ class Outside:
             raise _Lacking("`${file:}` names no file; write ${file:/run/secrets/password}")
         path = self.folder / os.path.expanduser(name.strip())
         try:
-            with path.open("rb") as file:
-                data = file.read(_MOST_BYTES + 1)
+            data = _file_bytes(path)
         except FileNotFoundError:
             if has_default:
                 return default
             raise _Lacking(
                 f"there is no file {path}; mount it there, or write ${{file:{name}:-default}}"
+            ) from None
+        except _Endless:
+            raise _Lacking(
+                f"the file {path} is a pipe or a terminal, and had no end after {COMMAND_SECONDS:g} seconds; name a file, or have something write to it and close it"
             ) from None
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is no path"
@@ -135,7 +144,7 @@ class Outside:
         said = f"the command {words[0]}"
         try:
             code, data = _run(words, self.folder)
-        except subprocess.TimeoutExpired:
+        except (_Endless, subprocess.TimeoutExpired):
             raise _Lacking(
                 f"{said} took more than {COMMAND_SECONDS:g} seconds, and was ended; it must not ask anybody for anything"
             ) from None
@@ -151,8 +160,19 @@ class Outside:
         return _text(data, f"what {said} writes")
 
 
+def _file_bytes(path: Path) -> bytes:
+    """What a file has, as much of it as may be a secret. Raises _Endless for a pipe that nobody closes."""
+    # To open a pipe waits for somebody who writes to it.
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        return _all_of(opened, monotonic() + COMMAND_SECONDS)
+    finally:
+        os.close(opened)
+
+
 def _run(words: Sequence[str], folder: Path) -> tuple[int, bytes]:
     """A command's exit code and what it wrote; without a shell, without input, its messages unseen."""
+    until = monotonic() + COMMAND_SECONDS
     with subprocess.Popen(
         words,
         cwd=folder,
@@ -160,15 +180,40 @@ def _run(words: Sequence[str], folder: Path) -> tuple[int, bytes]:
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
+        bufsize=0,
     ) as process:
         try:
-            data, _ = process.communicate(timeout=COMMAND_SECONDS)
+            data = _all_of(process.stdout.fileno(), until)  # type: ignore[union-attr]  # a pipe, as said above
+            if len(data) > _MOST_BYTES:
+                # It may have more to write than anybody reads.
+                _end(process)
+                return 0, data
+            process.wait(max(0.0, until - monotonic()))
         except BaseException:
-            # Its children, too: they would keep what it writes to open.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _end(process)
             raise
         return process.returncode, data
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command and its children, who would keep what it writes to open."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _all_of(opened: int, until: float) -> bytes:
+    """What there is to read until it ends, or is too long. Raises _Endless once that time is over."""
+    data = bytearray()
+    with selectors.PollSelector() as selector:
+        selector.register(opened, selectors.EVENT_READ)
+        while len(data) <= _MOST_BYTES:
+            if not selector.select(max(0.0, until - monotonic())):
+                raise _Endless
+            piece = os.read(opened, _MOST_BYTES + 1 - len(data))
+            if not piece:
+                break
+            data += piece
+    return bytes(data)
 
 
 def _text(data: bytes, what: str) -> str:

@@ -98,11 +98,12 @@ class LineProgress:
         self._say(f"failed: {error}; trying again in {wait:.0f} s")
 
     def finished(self, summary: Summary) -> None:
-        """The sums."""
+        """The sums, and who says why records are in quarantine: a wrong setting may have all of them there."""
+        reasons = " (`distributary quarantine list` says why)" if summary.quarantined else ""
         self._say(
             f"finished: {summary.rows:,} rows in {_count(summary.batches, 'batch', 'es')}, {summary.seconds:.1f} s"
             f" ({_rate(summary.rows, summary.seconds)}): {summary.written:,} to {_count(summary.tables, 'table')},"
-            f" {summary.quarantined:,} to quarantine, {summary.dropped:,} dropped;"
+            f" {summary.quarantined:,} to quarantine{reasons}, {summary.dropped:,} dropped;"
             f" {_count(summary.evolutions, 'evolution')}, {_count(summary.failures, 'failure')}"
         )
 

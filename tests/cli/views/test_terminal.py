@@ -53,10 +53,16 @@ def test_lines_tell_each_event() -> None:
         "games: started, 3,000 records wait",
         "batch 1: 2,000 rows to 10 tables in 0.0 s (instantly), 3,000",
         (
-            "finished: 3,000 rows in 2 batches, 2.0 s (1,500 rows/s): 2,990 to 10 tables, 9 to quarantine, 1 dropped;"
-            " 1 evolution, 1 failure"
+            "finished: 3,000 rows in 2 batches, 2.0 s (1,500 rows/s): 2,990 to 10 tables, 9 to quarantine"
+            " (`distributary quarantine list` says why), 1 dropped; 1 evolution, 1 failure"
         ),
     ]
+
+
+def test_nothing_is_said_of_a_quarantine_that_got_nothing() -> None:
+    lines: list[str] = []
+    LineProgress(lines.append).finished(Summary(rows=2, written=2, tables=1, batches=1))
+    assert "2 to 1 table, 0 to quarantine, 0 dropped;" in lines[0]
 
 
 def test_rows_that_nobody_waited_for_when_they_were_counted_are_not_told_as_a_part() -> None:

@@ -11,6 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 from tests.ingest.pipelines import settings
 from tests.ingest.upkeep.test_maintain import own
 
+from distributary.errors import ConfigError
 from distributary.ingest.erasure import erase as module
 from distributary.ingest.erasure.erase import Wanted, erase
 from distributary.ingest.merge.rule import memory_folder
@@ -44,6 +45,11 @@ def test_keys_that_are_named_are_remembered_no_more(
     done = erase(given, Wanted(WHERE, keys=("p7",)))
     assert done.rows == 1
     assert DeltaTable(memory).to_pyarrow_table()[column].to_pylist() == keys[1:]
+
+
+def test_a_key_that_is_empty_is_nobodys(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"--key is empty; give it the key of a record, or leave it out"):
+        erase(settings(tmp_path), Wanted(WHERE, keys=("p7", "")))
 
 
 def test_records_of_a_key_are_forgotten_whatever_bytes_its_text_had(

@@ -146,7 +146,7 @@ decode: restart
             "decode.key: keys name schemas of a registry",
         ),
         ("name: games", "name: 7", "1:1: name: it must be a text; put it in quotes"),
-        ("[game-events]", "game-events", "write a list, for example [game-events]"),
+        ("[game-events]", "game-events", "write a list, for example [one, another]"),
         ("[game-events]", "[a, b, a]", "5:18: source.topics[2]: this topic is written twice; keep one"),
         ("[game-events]", '["a b"]', "5:12: source.topics[0]: no topic can be called so"),
         ("game_name", "game..name", "route.field: a part between dots is empty"),

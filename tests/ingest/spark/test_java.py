@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from distributary.errors import SetupError
-from distributary.ingest.spark.java import find_java
+from distributary.ingest.spark.java import find_java, have_paths_read_as_utf8
 from distributary.ingest.spark.supported import spark_line
 
 
@@ -85,3 +87,22 @@ def test_a_launcher_that_says_something_else_is_named(tmp_path: Path) -> None:
 
 def test_the_java_of_this_machine_is_found() -> None:
     assert find_java().major in (17, 21)
+
+
+@pytest.mark.parametrize("language", ["C", "POSIX", "C.UTF-8"])
+def test_java_starts_in_a_folder_with_an_umlaut_whatever_the_language_is(
+    tmp_path: Path, language: str
+) -> None:
+    folder = tmp_path / "ü"
+    folder.mkdir()
+    environment = {**os.environ, "LC_ALL": language}
+    have_paths_read_as_utf8(environment)
+    java = [str(find_java().path), "-XshowSettings:properties", "-version"]
+    told = subprocess.run(java, cwd=folder, env=environment, capture_output=True, check=True).stderr
+    assert f"user.dir = {folder}".encode() in told
+
+
+def test_another_language_stays() -> None:
+    environment = {"LC_ALL": "de_DE.UTF-8"}
+    have_paths_read_as_utf8(environment)
+    assert environment == {"LC_ALL": "de_DE.UTF-8"}

@@ -14,6 +14,7 @@ from tests.ingest.storage.stores import Store
 from typing_extensions import Buffer
 
 from distributary.errors import SetupError
+from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import open_files
@@ -49,6 +50,16 @@ class ReadOnly(PosixFiles):
 
     def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
         raise PermissionError("403 Forbidden")
+
+
+@pytest.mark.parametrize("below", ["", "lake"])
+def test_what_can_be_no_folder_is_told_with_what_to_do(tmp_path: Path, below: str) -> None:
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / below
+    with pytest.raises(SetupError, match=f"^{place} cannot be made a folder .*: {tmp_path}/.*; name another"):
+        require_usable(PosixFiles(place))
+    with pytest.raises(SetupError, match=f"^{place}/changes cannot be made a folder"):
+        Checkpoint(PosixFiles(place)).make()
 
 
 @pytest.mark.parametrize(

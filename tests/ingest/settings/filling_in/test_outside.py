@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -123,6 +126,25 @@ def test_a_command_that_never_ends_is_ended_with_its_children(
     monkeypatch.setattr(outside, "COMMAND_SECONDS", 1.0)
     with pytest.raises(ConfigError, match="the command sh took more than 1 seconds, and was ended"):
         load(settings_file(tmp_path, "${command:sh -c 'sleep 600 & sleep 600'}"), {})
+
+
+def test_a_command_that_writes_without_end_is_ended_once_that_is_no_secret(tmp_path: Path) -> None:
+    program = script(tmp_path, "import os", "while True: os.write(1, bytes(2**16))")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ConfigError, match=r"8:3: .*what the command \./secret writes is longer than 1 MiB"):
+        load(settings_file(tmp_path, f"${{command:{program}}}"), {})
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000
+
+
+def test_a_pipe_is_read_as_a_file_and_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with subprocess.Popen(["sh", "-c", "echo hush > pipe"], cwd=tmp_path):
+        assert password_of(load(settings_file(tmp_path, "${file:pipe}"), {})) == "hush"
+    monkeypatch.setattr(outside, "COMMAND_SECONDS", 0.1)
+    with pytest.raises(ConfigError, match=r"8:3: .*pipe is a pipe or a terminal, and had no end after 0\.1"):
+        load(settings_file(tmp_path, "${file:pipe}"), {})
 
 
 def test_no_command_is_run_by_who_only_looks(tmp_path: Path) -> None:
