@@ -101,8 +101,6 @@ def _renamed(fields: Sequence[FieldDescription], above: str) -> Iterator[SchemaC
         yield from _renamed(within.fields, f"{inside}.")
 
 
-
-
 def called_otherwise(before: Fields, after: Fields, above: str = "") -> Iterator[SchemaChange]:
     """The fields that are called otherwise in the second of two schemas of one record.
 
