@@ -1,0 +1,50 @@
+"""What tables call the fields of records, by their rules or since Delta takes no such names, where a record is known by its bytes alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pyarrow.types as kinds
+
+from distributary.ingest.columns.layout import NO_FIELD, source_of
+from distributary.ingest.columns.safe_names import fold
+from distributary.ingest.reshaping.rule import Path, Reshape
+
+Names: TypeAlias = Mapping[Path, str]
+"""The names of those fields that are called otherwise, by their paths in records."""
+
+
+def names_of(columns: Sequence[pa.Field], rule: Reshape | None) -> Names:
+    """Those of a table with these columns, whose rule says this of records'."""
+    rule = Reshape() if rule is None else rule
+    found = {path: op.to for path, op in rule.ops if op.what == "rename"}
+    return {**found, **{rule.came_from(path): name for path, name in _renamed(columns, ())}}
+
+
+def called(body: Mapping[str, Any], names: Names) -> Mapping[str, Any]:
+    """An object by the names that a table has for its fields; as it is where two would have one."""
+    return _called(body, names, ())
+
+
+def _renamed(columns: Sequence[pa.Field], above: Path) -> Iterator[tuple[Path, str]]:
+    for column in columns:
+        source = source_of(column)
+        if source.startswith(NO_FIELD):
+            continue
+        path = (*above, source)
+        if source != column.name:
+            yield path, str(column.name)
+        if kinds.is_struct(column.type):
+            yield from _renamed(list(column.type), path)
+
+
+def _called(body: Mapping[str, Any], names: Names, above: Path) -> Mapping[str, Any]:
+    found = list[tuple[str, Any]]()
+    for own, value in body.items():
+        path = (*above, own)
+        inside = _called(value, names, path) if isinstance(value, dict) else value
+        found.append((names.get(path, own), inside))
+    folded = {fold(name) for name, _ in found}
+    return body if len(folded) < len(found) else dict(found)

@@ -1,0 +1,82 @@
+"""Records in quarantine go by the names that tables have for their fields, too: a condition is over those."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from tests.ingest.pipelines import settings
+from tests.ingest.upkeep.test_maintain import own
+
+from distributary.ingest.columns.layout import OWN, SOURCE
+from distributary.ingest.erasure import erase as module
+from distributary.ingest.erasure.erase import Wanted, erase
+from distributary.ingest.erasure.named_otherwise import called, names_of
+from distributary.ingest.reshaping.rule import Op, Reshape
+from distributary.ingest.routing.conditions import ReadCondition
+from distributary.ingest.routing.tree import Call, Field, Literal
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.known import ENTITY_PROPERTY
+from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
+
+RENAMING = {"rename": {"customer": "who", "customer.fullName": "name"}}
+
+
+@pytest.mark.parametrize(
+    ("columns", "path", "said"),
+    [
+        (RENAMING, ("who", "name"), {"customer": {"fullName": "%s"}}),
+        ({}, ("full_name_1",), {"full name": "%s"}),
+        (RENAMING, ("who", "name"), {"before": None, "after": {"customer": {"fullName": "%s"}}}),
+    ],
+    ids=["by the rule", "by Delta", "in an envelope"],
+)
+@pytest.mark.parametrize("tables", [(), ("quarantine",)])
+def test_records_in_quarantine_go_by_the_names_that_tables_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: Any, path: Any, said: Any, tables: Any
+) -> None:
+    """They stayed, in silence: a condition is over the columns of tables."""
+    root = files_at(tmp_path / "lake")
+    rules = [{"match": "chess", "columns": columns}] if columns else []
+    given = settings(tmp_path, sink={"root": root.url}, decode={"format": "json"}, tables=rules)
+    own(root, given, "games")
+    told = pa.field("full_name_1", pa.string(), metadata={SOURCE: b"full name"})
+    who = pa.field("who", pa.struct([("name", pa.string())]))
+    create(root.below("games").url, pa.schema([told, who]), {ENTITY_PROPERTY: "chess"})
+    quarantine = root.below("quarantine").url
+    create(quarantine, QUARANTINE_SCHEMA, {})
+    rows = [
+        {"value": (json.dumps(said) % name).encode(), "pipeline": given.name, "kafka_offset": place}
+        for place, name in enumerate(("ann", "bob"))
+    ]
+    write_deltalake(quarantine, pa.Table.from_pylist(rows, QUARANTINE_SCHEMA), mode="append")
+    condition = ReadCondition(Call("=", (Field(path), Literal("ann"))))
+    monkeypatch.setattr(module, "conditions_ahead", lambda _: {"it": condition})
+    assert erase(given, Wanted("it", tables=tables)).rows == 1
+    assert DeltaTable(quarantine).to_pyarrow_table()["kafka_offset"].to_pylist() == [1]
+
+
+def test_fields_have_the_names_that_a_rule_and_delta_give() -> None:
+    inner = pa.field("in_1", pa.string(), metadata={SOURCE: b"in"})
+    columns = pa.schema(
+        [
+            pa.field("b", pa.struct([inner])),
+            pa.field("a", pa.int64()),
+            pa.field("kafka_ts", pa.int64(), metadata={OWN: b"kafka_ts"}),
+        ]
+    )
+    rule = Reshape(((("a",), Op("rename", "b")), (("b",), Op("rename", "a")), (("c",), Op("leave"))))
+    names = names_of(columns, rule)
+    assert names == {("a",): "b", ("b",): "a", ("a", "in"): "in_1"}
+    assert called({"a": {"in": "x", "y": 1}, "b": 2, "c": 3}, names) == {
+        "b": {"in_1": "x", "y": 1},
+        "a": 2,
+        "c": 3,
+    }
+    # Two of one name: nobody could tell which is meant.
+    assert called({"a": 1, "B": 2}, {("a",): "b"}) == {"a": 1, "B": 2}
