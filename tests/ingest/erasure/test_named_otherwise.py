@@ -28,7 +28,7 @@ RENAMING = {"rename": {"customer": "who", "customer.fullName": "name"}}
 
 
 @pytest.mark.parametrize(
-    ("columns", "path", "said"),
+    "case",
     [
         (RENAMING, ("who", "name"), {"customer": {"fullName": "%s"}}),
         ({}, ("full_name_1",), {"full name": "%s"}),
@@ -38,9 +38,10 @@ RENAMING = {"rename": {"customer": "who", "customer.fullName": "name"}}
 )
 @pytest.mark.parametrize("tables", [(), ("quarantine",)])
 def test_records_in_quarantine_go_by_the_names_that_tables_have(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: Any, path: Any, said: Any, tables: Any
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: tuple[Any, Any, Any], tables: Any
 ) -> None:
     """They stayed, in silence: a condition is over the columns of tables."""
+    columns, path, said = case
     root = files_at(tmp_path / "lake")
     rules = [{"match": "chess", "columns": columns}] if columns else []
     given = settings(tmp_path, sink={"root": root.url}, decode={"format": "json"}, tables=rules)
