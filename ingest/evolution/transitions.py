@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -21,6 +22,9 @@ from distributary.ingest.reshaping.shown import called_before, called_otherwise,
 
 # Record types of which so much of all top-level fields is alike count as one whose name changed.
 _ALIKE = 0.5
+
+# What packages have in their names: https://buf.build/docs/lint/rules/#package_version_suffix
+_VERSION = re.compile(r"v\d\w*")
 
 # What led to a record type, the columns of its records, and what other schemas of it tell.
 Renames: TypeAlias = tuple[Sequence[SchemaChange], pa.Schema, Sequence[SchemaChange]]
@@ -138,8 +142,13 @@ def same_name(before: RecordDescription, after: RecordDescription) -> bool:
 
 
 def _are_states_of_one(one: RecordDescription, other: RecordDescription) -> bool:
-    """Whether two descriptions are of one record type by what they are called, whichever of them came first."""
-    return same_name(one, other) or same_name(other, one)
+    """Whether two descriptions are of one record type by what they are called, whichever of them came first, and in whichever version of a package."""
+    alike = one.format == other.format and _unversioned(one.name) == _unversioned(other.name)
+    return alike or same_name(one, other) or same_name(other, one)
+
+
+def _unversioned(name: str) -> str:
+    return ".".join(part for part in name.split(".") if not _VERSION.fullmatch(part))
 
 
 def _are_two_by_numbers(one: RecordDescription, other: RecordDescription) -> bool:

@@ -279,6 +279,10 @@ def test_a_message_of_the_same_name_in_another_topic_is_another_one(tmp_path: Pa
 def test_a_number_tells_it_of_protobuf(tmp_path: Path) -> None:
     found = of_protobuf(tmp_path, PROTOBUF % "email", PROTOBUF % "mail")
     assert found == ["field mail was called email"]
+    # Its package has a version in its name, and so has the next one.
+    one, other = (f"package games.v{n}; {PROTOBUF % name}" for n, name in ((1, "email"), (2, "mail")))
+    assert of_protobuf(tmp_path, one, other) == found
+    assert of_protobuf(tmp_path, one, other.replace("Event", "Other")) == []
     # The old name is reserved, as Protobuf advises who renames a field: it landed in the clear.
     kept = PROTOBUF.replace("{", '{ reserved "email";', 1)
     assert of_protobuf(tmp_path, PROTOBUF % "email", kept % "mail") == found
