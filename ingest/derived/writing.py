@@ -11,9 +11,11 @@ from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.types as kinds
 from pyspark.sql import DataFrame
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from distributary.codecs.types.walk import children, rebuilt
 from distributary.errors import PipelineError
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.writing import Made, Target, Written
@@ -39,6 +41,14 @@ _COLUMNS = frozenset(
         *("date", "timestamp", "timestamp_ntz", "array", "map", "struct"),
     }
 )
+
+# What is said of each column, and of what is within.
+_SAME: Mapping[str, Any] = {
+    "nullable": True,
+    "containsNull": True,
+    "valueContainsNull": True,
+    "metadata": {},
+}
 
 # What to do about another type of Spark's.
 _NO_COLUMNS = {
@@ -81,9 +91,17 @@ class Replaced:
 
 
 def schema_text(schema: StructType) -> str:
-    """The columns as a table's log has them: every one may be null, and nothing is said of it."""
-    fields = [{**field, "nullable": True, "metadata": {}} for field in schema.jsonValue()["fields"]]
-    return json.dumps({"type": "struct", "fields": fields})
+    """The columns as a table's log has them: each of them, and all within, may be null, and nothing is said of it."""
+    return json.dumps(_plainly(schema.jsonValue()))
+
+
+def _plainly(kind: Any) -> Any:
+    """A type in Spark's JSON without what one turn may tell otherwise than the next."""
+    if isinstance(kind, list):
+        return [_plainly(one) for one in kind]
+    if not isinstance(kind, dict):
+        return kind
+    return {name: _SAME[name] if name in _SAME else _plainly(value) for name, value in kind.items()}
 
 
 def require_columns(table: str, schema: StructType) -> None:
@@ -197,7 +215,15 @@ def _writing(place: Files) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.R
 def _plain(batch: pa.RecordBatch) -> pa.Table:
     """The rows with nothing said of their columns, as files of a table have them."""
     table = pa.Table.from_batches([batch])
-    return table.cast(pa.schema([pa.field(one.name, one.type) for one in table.schema]))
+    return table.cast(pa.schema([pa.field(one.name, _may_be_null(one.type)) for one in table.schema]))
+
+
+def _may_be_null(kind: pa.DataType) -> pa.DataType:
+    """The same type of which nothing within is never null, which Spark says also of what is within a null; keys of maps are."""
+    inside = [one.with_type(_may_be_null(one.type)).with_nullable(True) for one in children(kind)]
+    if kinds.is_map(kind):
+        inside[0] = inside[0].with_nullable(False)
+    return rebuilt(kind, inside) if inside else kind
 
 
 def _actions(one: Replacing, made: list[Made], schema: str) -> list[dict[str, Any]]:
