@@ -25,7 +25,7 @@ from distributary.ingest.erasure import bodies
 from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.kept import NOT_LOOKED_INTO, AsTheyCame
-from distributary.ingest.erasure.named_otherwise import Names, names_of
+from distributary.ingest.erasure.named_otherwise import Names, concerning, names_of
 from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.ingest.erasure.replays import BRING_THEM_BACK, have_records
@@ -33,7 +33,7 @@ from distributary.ingest.erasure.rewriting import Rewritten, Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
-from distributary.ingest.reshaping.rule import Reshape
+from distributary.ingest.reshaping.rule import Path, Reshape
 from distributary.ingest.routing.as_said import AS_IT_WAS, fields_of
 from distributary.ingest.routing.conditions import ReadCondition, conditions_ahead
 from distributary.ingest.settings.groups import Columns
@@ -294,15 +294,16 @@ class _Place:
         entity = state.properties.get(ENTITY_PROPERTY)
         return None if entity is None else self.rules.of(entity).reshape
 
-    def names(self) -> list[Names]:
-        """What fields of records are called in tables, each way once; of a table that nobody can open only rules tell it."""
+    def names(self, fields: Sequence[Path]) -> list[Names]:
+        """What these fields, and what is named like them, are called in tables, each way once; of a table that nobody can open only rules tell it."""
         found = [names_of((), rule) for rule in self.rules.in_quarantine(None)]
         for table in self.tables:
             place = self.root.below(table)
             with suppress(DeltaError):
                 state = state_of(opened(place), place)
                 found.append(names_of(list(state.layout), self.rule_of(state)))
-        return [*{frozenset(one.items()): one for one in found if one}.values()]
+        ways = (concerning(one, fields) for one in found)
+        return [*{frozenset(one.items()): one for one in ways if one}.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,7 +409,7 @@ class _Work:
     def _of_quarantine(self, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)
         whose = with_replays(self.where.root, self.where.whose)
-        which = Quarantined(self.condition, whose, keys, self.where.names())
+        which = Quarantined(self.condition, whose, keys, self.where.names(fields_of(self.condition.tree)))
         found = self._told(
             QUARANTINE_TABLE, place, self._without(place, which.rows(self._keep(QUARANTINE_TABLE)))
         )

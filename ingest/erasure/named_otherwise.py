@@ -23,6 +23,15 @@ def names_of(columns: Sequence[pa.Field], rule: Reshape | None) -> Names:
     return {**found, **{rule.came_from(path): name for path, name in _renamed(columns, ())}}
 
 
+def concerning(names: Names, fields: Sequence[Path]) -> Names:
+    """Those of them that decide what is found by the names of some fields: of a thousand tables that call others otherwise there are a few ways, then."""
+    return {
+        path: name
+        for path, name in names.items()
+        if any(_leads_to(one, field) for one in (path, _in_table(path, names)) for field in fields)
+    }
+
+
 def called(body: Mapping[str, Any], names: Names) -> Mapping[str, Any]:
     """An object by the names that a table has for its fields; as it is where two would have one."""
     return _called(body, names, ())
@@ -38,6 +47,14 @@ def _renamed(columns: Sequence[pa.Field], above: Path) -> Iterator[tuple[Path, s
             yield path, str(column.name)
         if kinds.is_struct(column.type):
             yield from _renamed(list(column.type), path)
+
+
+def _in_table(path: Path, names: Names) -> Path:
+    return tuple(names.get(path[: depth + 1], name) for depth, name in enumerate(path))
+
+
+def _leads_to(path: Path, field: Path) -> bool:
+    return all(one.lower() == other.lower() for one, other in zip(path, field, strict=False))
 
 
 def _called(body: Mapping[str, Any], names: Names, above: Path) -> Mapping[str, Any]:

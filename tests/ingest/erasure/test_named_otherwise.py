@@ -15,7 +15,7 @@ from tests.ingest.upkeep.test_maintain import own
 from distributary.ingest.columns.layout import OWN, SOURCE
 from distributary.ingest.erasure import erase as module
 from distributary.ingest.erasure.erase import Wanted, erase
-from distributary.ingest.erasure.named_otherwise import called, names_of
+from distributary.ingest.erasure.named_otherwise import called, concerning, names_of
 from distributary.ingest.reshaping.rule import Op, Reshape
 from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.routing.tree import Call, Field, Literal
@@ -81,3 +81,10 @@ def test_fields_have_the_names_that_a_rule_and_delta_give() -> None:
     }
     # Two of one name: nobody could tell which is meant.
     assert called({"a": 1, "B": 2}, {("a",): "b"}) == {"a": 1, "B": 2}
+
+
+def test_of_names_those_are_left_that_decide_what_a_condition_finds() -> None:
+    names = {("a",): "b", ("b",): "a", ("c",): "who", ("c", "f"): "name", ("c", "x"): "y", ("d",): "e"}
+    assert concerning(names, [("A",)]) == {("a",): "b", ("b",): "a"}
+    assert concerning(names, [("who", "name")]) == {("c",): "who", ("c", "f"): "name"}
+    assert concerning(names, [("none",)]) == {}
