@@ -25,7 +25,7 @@ from distributary.ingest.erasure import bodies
 from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.kept import NOT_LOOKED_INTO, AsTheyCame
-from distributary.ingest.erasure.named_otherwise import Names, concerning, names_of
+from distributary.ingest.erasure.named_otherwise import Names, are_made_of_values, concerning, names_of
 from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.ingest.erasure.replays import BRING_THEM_BACK, have_records
@@ -409,14 +409,25 @@ class _Work:
     def _of_quarantine(self, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)
         whose = with_replays(self.where.root, self.where.whose)
-        which = Quarantined(self.condition, whose, keys, self.where.names(fields_of(self.condition.tree)))
+        fields, rules = fields_of(self.condition.tree), self.where.rules.in_quarantine(None)
+        made = any(are_made_of_values(fields, rule) for rule in rules)
+        which = Quarantined(self.condition, whose, keys, self.where.names(fields), made)
         found = self._told(
             QUARANTINE_TABLE, place, self._without(place, which.rows(self._keep(QUARANTINE_TABLE)))
         )
-        if not which.unread:
-            return found
-        why = f"{which.unread:,} records have bytes that are no JSON, or that the condition does not go with: they go by their keys alone (--key)"
-        return replace(found, left=(*found.left, why))
+        told = (
+            (
+                which.unread,
+                "have bytes that are no JSON, or that the condition does not go with: they go by their keys alone (--key)",
+            ),
+            (
+                which.as_they_came,
+                "have as it came what tables have hashed or masked: say it of these once more by that (--table quarantine)",
+            ),
+        )
+        return replace(
+            found, left=(*found.left, *(f"{count:,} records {why}" for count, why in told if count))
+        )
 
     def _as_they_came(self, table: str, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)

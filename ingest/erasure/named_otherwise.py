@@ -32,6 +32,13 @@ def concerning(names: Names, fields: Sequence[Path]) -> Names:
     }
 
 
+def are_made_of_values(fields: Sequence[Path], rule: Reshape) -> bool:
+    """Whether a rule has any of these fields, by the names of tables, be no value that a record has: its hash, or a mask."""
+    names = names_of((), rule)
+    made = [_in_table(path, names) for path, op in rule.ops if op.what in ("hash", "mask")]
+    return any(_leads_to(path, field) for path in made for field in fields)
+
+
 def called(body: Mapping[str, Any], names: Names) -> Mapping[str, Any]:
     """An object by the names that a table has for its fields; as it is where two would have one."""
     return _called(body, names, ())

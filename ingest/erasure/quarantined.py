@@ -44,18 +44,22 @@ class Quarantined:
     whose   the pipeline whose records alone are meant
     keys    keys of records that go, whatever they say
     names   what tables call fields otherwise than records do, each way once
+    made    whether tables have hashes or masks where the condition names a field
     unread  how many had bytes that are no JSON, of all that were looked at last
+    as_they_came  how many had what tables have hashed or masked, of these
     """
 
     condition: ReadCondition
     whose: Whose
     keys: frozenset[bytes] = frozenset()
     names: Sequence[Names] = ()
+    made: bool = False
     unread: int = 0
+    as_they_came: int = 0
 
     def rows(self, keep: Callable[[pa.Table], None] | None = None) -> Rows:
         """As a table's rows; `keep` is told what `TOLD` names of them."""
-        self.unread = 0
+        self.unread = self.as_they_came = 0
         return Rows(COLUMNS, self._of, TOLD, keep)
 
     def _of(self, rows: pa.RecordBatch) -> Mask:
@@ -77,7 +81,9 @@ class Quarantined:
         told = [holds(self.condition, each) for body in _bodies(value) for each in self._called(body)]
         if True in told:
             return True
-        self.unread += not told or None in told
+        unread = not told or None in told
+        self.unread += unread
+        self.as_they_came += self.made and not unread
         return False
 
     def _called(self, body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -62,6 +62,35 @@ def test_records_in_quarantine_go_by_the_names_that_tables_have(
     assert DeltaTable(quarantine).to_pyarrow_table()["kafka_offset"].to_pylist() == [1]
 
 
+@pytest.mark.parametrize(
+    ("field", "count"), [("mail", 1), ("Email", 1), ("game", 0)], ids=["renamed", "hashed", "another"]
+)
+def test_records_that_have_as_it_came_what_tables_have_hashed_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, count: int
+) -> None:
+    """By a hash none of them is found, as those that came before their rule, and nothing said so."""
+    root, secret = files_at(tmp_path / "lake"), "0123456789abcdef"
+    columns = {"hash": {"fields": ["email"], "secret": secret}, "rename": {"email": "mail"}}
+    rules = [
+        {"match": "chess", "columns": columns if field == "mail" else {"hash": columns["hash"]}},
+        {"match": "*", "columns": {"leave": ["game"]}},
+    ]
+    given = settings(tmp_path, sink={"root": root.url}, decode={"format": "json"}, tables=rules)
+    own(root, given, "games")
+    create(root.below("games").url, pa.schema([("mail", pa.string())]), {ENTITY_PROPERTY: "chess"})
+    quarantine = root.below("quarantine").url
+    create(quarantine, QUARANTINE_SCHEMA, {})
+    values = [b'{"email": "ann@example.org"}', None]
+    rows = [{"value": value, "pipeline": given.name} for value in values]
+    write_deltalake(quarantine, pa.Table.from_pylist(rows, QUARANTINE_SCHEMA), mode="append")
+    condition = ReadCondition(Call("=", (Field((field,)), Literal("5f2a"))))
+    monkeypatch.setattr(module, "conditions_ahead", lambda _: {"it": condition})
+    (told,) = [one for one in erase(given, Wanted("it")).tables if one.table == "quarantine"]
+    assert [one[:60] for one in told.left] == [
+        "1 records have as it came what tables have hashed or masked: "[:60]
+    ][:count]
+
+
 def test_fields_have_the_names_that_a_rule_and_delta_give() -> None:
     inner = pa.field("in_1", pa.string(), metadata={SOURCE: b"in"})
     columns = pa.schema(
