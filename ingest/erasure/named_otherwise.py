@@ -28,20 +28,29 @@ def concerning(names: Names, fields: Sequence[Path]) -> Names:
     return {
         path: name
         for path, name in names.items()
-        if any(_leads_to(one, field) for one in (path, _in_table(path, names)) for field in fields)
+        if any(_leads_to(one, field) for one in (path, in_table(path, names)) for field in fields)
     }
 
 
 def are_made_of_values(fields: Sequence[Path], rule: Reshape) -> bool:
     """Whether a rule has any of these fields, by the names of tables, be no value that a record has: its hash, or a mask."""
     names = names_of((), rule)
-    made = [_in_table(path, names) for path, op in rule.ops if op.what in ("hash", "mask")]
+    made = [in_table(path, names) for path, op in rule.ops if op.what in ("hash", "mask")]
     return any(_leads_to(path, field) for path in made for field in fields)
 
 
-def called(body: Mapping[str, Any], names: Names) -> Mapping[str, Any]:
-    """An object by the names that a table has for its fields; as it is where two would have one."""
-    return _called(body, names, ())
+def in_table(path: Path, names: Names) -> Path:
+    """The path that a record's field has in a table."""
+    return tuple(names.get(path[: depth + 1], name) for depth, name in enumerate(path))
+
+
+def called(value: Any, names: Names, path: Path = ()) -> Any:
+    """An object, or what stands at a path of one, by the names that a table has for its fields; an object in which two would have one name as it is."""
+    if not isinstance(value, dict):
+        return value
+    found = [(names.get((*path, own), own), called(one, names, (*path, own))) for own, one in value.items()]
+    folded = {fold(name) for name, _ in found}
+    return value if len(folded) < len(found) else dict(found)
 
 
 def _renamed(columns: Sequence[pa.Field], above: Path) -> Iterator[tuple[Path, str]]:
@@ -56,19 +65,5 @@ def _renamed(columns: Sequence[pa.Field], above: Path) -> Iterator[tuple[Path, s
             yield from _renamed(list(column.type), path)
 
 
-def _in_table(path: Path, names: Names) -> Path:
-    return tuple(names.get(path[: depth + 1], name) for depth, name in enumerate(path))
-
-
 def _leads_to(path: Path, field: Path) -> bool:
     return all(one.lower() == other.lower() for one, other in zip(path, field, strict=False))
-
-
-def _called(body: Mapping[str, Any], names: Names, above: Path) -> Mapping[str, Any]:
-    found = list[tuple[str, Any]]()
-    for own, value in body.items():
-        path = (*above, own)
-        inside = _called(value, names, path) if isinstance(value, dict) else value
-        found.append((names.get(path, own), inside))
-    folded = {fold(name) for name, _ in found}
-    return body if len(folded) < len(found) else dict(found)
