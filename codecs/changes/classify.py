@@ -5,7 +5,7 @@ First the fields of both are matched (by name, else by number or alias), then wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -139,52 +139,59 @@ class Fields(Protocol):
 
 
 def matches(
-    before: Fields, after: Fields
+    before: Fields, after: Fields, *, reserved_too: bool = False
 ) -> Iterator[tuple[FieldDescription | None, FieldDescription | None]]:
     """Each field as it was and as it is: the newer ones in their order, then those that are gone in theirs.
 
     The name comes first, as it is what a table's column goes by, whatever number a field has got. Going back from the newer to
     the older record matches the same fields.
+
+    reserved_too  whether a field that keeps its number is the same one though its name of before is reserved
     """
     earlier = {field.name: field for field in before.fields}
     names = {field.name for field in after.fields}
     gone = [field for field in before.fields if field.name not in names]
     new = [field for field in after.fields if field.name not in earlier]
-    renamed = _renamed(before, gone, after, new)
+    numbered = (gone, new) if reserved_too else (_not_retired(gone, after), _not_retired(new, before))
+    renamed = _renamed((*_by_numbers(*numbered), *_by_aliases(gone, new)))
     for field in after.fields:
         yield earlier.get(renamed.get(field.name, field.name)), field
     left = set(renamed.values())
     yield from ((field, None) for field in gone if field.name not in left)
 
 
-def _renamed(
-    before: Fields, gone: Sequence[FieldDescription], after: Fields, new: Sequence[FieldDescription]
-) -> dict[str, str]:
+def _renamed(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     """The older name by the newer of each field that only has another name."""
     found: dict[str, str] = {}
     taken: set[str] = set()
     # Aliases may leave a choice; made by the two names alone it is the same on the way back.
-    for was, now in sorted(_pairs(before, gone, after, new), key=sorted):
+    for was, now in sorted(pairs, key=sorted):
         if now not in found and was not in taken:
             found[now] = was
             taken.add(was)
     return found
 
 
-def _pairs(
-    before: Fields, gone: Sequence[FieldDescription], after: Fields, new: Sequence[FieldDescription]
+def _by_numbers(
+    gone: Iterable[FieldDescription], new: Iterable[FieldDescription]
 ) -> Iterator[tuple[str, str]]:
-    """The older and the newer name of all that may be one field."""
+    """The older and the newer name of all that have one number."""
     numbers = {field.number: field for field in gone if field.number is not None}
-    names = {field.name for field in gone}
-    for field in new:
-        same = None if field.number is None else numbers.get(field.number)
-        # A number is no sign where either version says that the other's field is gone for good.
-        if same is not None and not _is_retired(same, after) and not _is_retired(field, before):
-            yield same.name, field.name
-        yield from ((alias, field.name) for alias in field.aliases if alias in names)
-    newer = {field.name for field in new}
+    yield from ((numbers[field.number].name, field.name) for field in new if field.number in numbers)
+
+
+def _by_aliases(
+    gone: Sequence[FieldDescription], new: Sequence[FieldDescription]
+) -> Iterator[tuple[str, str]]:
+    """The older and the newer name of all that one of them says were one field."""
+    names, newer = {field.name for field in gone}, {field.name for field in new}
+    yield from ((alias, field.name) for field in new for alias in field.aliases if alias in names)
     yield from ((field.name, alias) for field in gone for alias in field.aliases if alias in newer)
+
+
+def _not_retired(fields: Iterable[FieldDescription], by: Fields) -> list[FieldDescription]:
+    """Those of which a version does not say that they are gone for good: a number is no sign then."""
+    return [field for field in fields if not _is_retired(field, by)]
 
 
 def _is_retired(field: FieldDescription, by: Fields) -> bool:

@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 
 _DRAFT_SECONDS = 3600.0
 
+# Where records of owners, registers of files and the like are.
+_OURS = ".distributary"
+
 # Of a store one waits for each folder's answer, of a file system for none.
 _THREADS, _THREADS_IN_STORES = 2, 64
 
@@ -82,7 +85,7 @@ def _unnamed(files: Files, folder: str, paths: Sequence[str]) -> list[str]:
 
 
 def sweep_drafts(root: At) -> int:
-    """How many files were removed that somebody began in tables' folders and logs, and was killed before they were whole.
+    """How many files were removed that somebody began in tables' folders and logs, or in our own beside them, and was killed before they were whole.
 
     Only those that nobody has written to for an hour: another pipeline may be writing one.
     """
@@ -90,7 +93,18 @@ def sweep_drafts(root: At) -> int:
     for folder in files.folders():
         with _passed_by(files, folder):
             gone += sum(files.sweep(place, _DRAFT_SECONDS) for place in (folder, f"{folder}/_delta_log"))
+    # In a store nobody begins a file under another name, and each of these folders is a request.
+    if not files.remote:
+        with _passed_by(files, _OURS):
+            gone += sum(files.sweep(place, _DRAFT_SECONDS) for place in _all_in(files, _OURS))
     return gone
+
+
+def _all_in(files: Files, folder: str) -> Iterator[str]:
+    """A folder, and all that are in it at any depth."""
+    yield folder
+    for name in files.folders(folder):
+        yield from _all_in(files, f"{folder}/{name}")
 
 
 @contextmanager

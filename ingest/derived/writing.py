@@ -33,8 +33,6 @@ _ROWS_IN_A_FILE = 5_000_000
 
 _MADE = "name string, bytes long, rows long, statistics string"
 
-_SAY_NEVER_NULL = ("nullable", "containsNull", "valueContainsNull")
-
 # What every Delta table can have as a column.
 _COLUMNS = frozenset(
     {
@@ -42,6 +40,14 @@ _COLUMNS = frozenset(
         *("date", "timestamp", "timestamp_ntz", "array", "map", "struct"),
     }
 )
+
+# What is said of each column, and of what is within.
+_SAME: Mapping[str, Any] = {
+    "nullable": True,
+    "containsNull": True,
+    "valueContainsNull": True,
+    "metadata": {},
+}
 
 # What to do about another type of Spark's.
 _NO_COLUMNS = {
@@ -87,14 +93,12 @@ class Replaced:
 
 def schema_text(schema: StructType) -> str:
     """The columns as a table's log has them: every one may be null, so may what is in it, and nothing is said of it."""
-    fields = [{**field, "metadata": {}} for field in schema.jsonValue()["fields"]]
-    text = json.dumps({"type": "struct", "fields": fields})
-    return json.dumps(json.loads(text, object_hook=_relaxed))
+    return json.dumps(json.loads(schema.json(), object_hook=_plainly))
 
 
-def _relaxed(told: dict[str, Any]) -> dict[str, Any]:
+def _plainly(told: dict[str, Any]) -> dict[str, Any]:
     # Spark says of what an expression makes that it is never null: in a struct that is null it is, and other rows' expressions say otherwise.
-    return {**told, **{name: True for name in _SAY_NEVER_NULL if name in told}}
+    return {name: _SAME.get(name, value) for name, value in told.items()}
 
 
 def require_columns(table: str, schema: StructType) -> None:

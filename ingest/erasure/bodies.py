@@ -14,6 +14,7 @@ from distributary.codecs.types.fields import parts
 from distributary.ingest.columns.safe_names import fold
 from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.file_anew import Mask
+from distributary.ingest.erasure.named_otherwise import Names, called, in_table, names_of
 from distributary.ingest.routing.as_said import AS_IT_WAS, Path, as_plain, fields_of, holds, met_as_it_was
 from distributary.ingest.routing.conditions import ReadCondition
 
@@ -56,11 +57,12 @@ class Rows:
         if self.rescued is None or self.rescued not in rows.schema.names:
             return found
         texts, fields = rows.column(self.rescued), fields_of(condition.tree)
+        names = names_of(self.was.table, None)
         there = texts.is_valid().to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(there & ~found & ~already).tolist():
             one, rescued = rows.slice(row, 1), _members(texts[row].as_py())
             told = [*self._was(condition, one, rescued)]
-            if said := list(_rescued(rescued, fields)):
+            if said := list(_rescued(rescued, fields, names)):
                 (row_of,) = as_plain(one, fields)
                 told.append(None if row_of is None else holds(condition, _whole(row_of, said)))
             found[row] = True in told
@@ -90,12 +92,13 @@ def _members(text: str) -> Mapping[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
-def _rescued(rescued: Mapping[str, Any], fields: Sequence[Path]) -> Iterator[tuple[Path, Any]]:
-    """What had no place of these fields, of what is around them, or in them."""
+def _rescued(rescued: Mapping[str, Any], fields: Sequence[Path], names: Names) -> Iterator[tuple[Path, Any]]:
+    """What had no place of these fields, of what is around them, or in them, by the names that the table has; records may have `names` otherwise."""
     for key, value in rescued.items():
-        path = tuple(name.lower() for name in parts(key))
+        own = tuple(parts(key))
+        path = tuple(name.lower() for name in in_table(own, names))
         if any(all(a.lower() == b for a, b in zip(field, path, strict=False)) for field in fields):
-            yield path, value
+            yield path, called(value, names, own)
 
 
 def _rescued_before(rescued: Mapping[str, Any], was: AsItWas) -> Iterator[tuple[Path, Any]]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from itertools import count
@@ -25,6 +25,7 @@ from distributary.ingest.erasure import bodies
 from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.kept import NOT_LOOKED_INTO, AsTheyCame
+from distributary.ingest.erasure.named_otherwise import Names, are_made_of_values, concerning, names_of
 from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.ingest.erasure.replays import BRING_THEM_BACK, have_records
@@ -32,6 +33,7 @@ from distributary.ingest.erasure.rewriting import Rewritten, Rows, without_rows
 from distributary.ingest.lease.upkeep_lock import upkeep_under_way
 from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
+from distributary.ingest.reshaping.rule import Path, Reshape
 from distributary.ingest.routing.as_said import AS_IT_WAS, fields_of
 from distributary.ingest.routing.conditions import ReadCondition, conditions_ahead
 from distributary.ingest.settings.groups import Columns
@@ -49,7 +51,7 @@ from distributary.ingest.tables.known import (
     upsert_of,
 )
 from distributary.ingest.tables.log import has_log
-from distributary.ingest.tables.state import state_of
+from distributary.ingest.tables.state import TableState, state_of
 from distributary.ingest.upkeep.compaction import fault, said
 from distributary.ingest.upkeep.leftovers import Bound
 from distributary.ingest.upkeep.made_of_others import derived_tables
@@ -191,7 +193,7 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
         wanted.dry_run,
         datetime.now(timezone.utc),
     )
-    place = _Place(root, whose, settings.sink.columns, now, settings.rule_book())
+    place = _Place(root, mine, whose, settings.sink.columns, now, settings.rule_book())
     work = _Work(place, condition, wanted, done)
     advance, found = make_bar(len(tables), "erasing"), list[TableErasure]()
     with upkeep_under_way(root) if tables and not wanted.dry_run else nullcontext():
@@ -284,10 +286,27 @@ class _Place:
     """A pipeline's tables under a root, at a time by its clock; `columns` are those of Kafka, `rules` what its tables are."""
 
     root: Files
+    tables: Sequence[str]
     whose: Whose
     columns: Columns
     now: int
     rules: RuleBook
+
+    def rule_of(self, state: TableState) -> Reshape | None:
+        """What is said of the columns of a table's records."""
+        entity = state.properties.get(ENTITY_PROPERTY)
+        return None if entity is None else self.rules.of(entity).reshape
+
+    def names(self, fields: Sequence[Path]) -> list[Names]:
+        """What these fields, and what is named like them, are called in tables, each way once; of a table that nobody can open only rules tell it."""
+        found = [names_of((), rule) for rule in self.rules.in_quarantine(None)]
+        for table in self.tables:
+            place = self.root.below(table)
+            with suppress(DeltaError):
+                state = state_of(opened(place), place)
+                found.append(names_of(list(state.layout), self.rule_of(state)))
+        ways = (concerning(one, fields) for one in found)
+        return [*{frozenset(one.items()): one for one in ways if one}.values()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,9 +365,7 @@ class _Work:
         told = () if merged or not set(where) <= set(layout.names) else where
         # What had no place in a column is there as text.
         rescued = by.rescued if by.rescued in layout.names else None
-        entity = state.properties.get(ENTITY_PROPERTY)
-        rule = None if entity is None else self.where.rules.of(entity).reshape
-        was = AsItWas.of(layout, rule)
+        was = AsItWas.of(layout, self.where.rule_of(state))
         meant = bodies.Rows(None if lacking else self.condition, rescued, keyed, keys, was)
         read = columns.union({by.rescued}, was.names, keyed if keys else ())
         key = by.key_text if are_named_by_text(state.properties) else by.kafka_key
@@ -394,14 +411,26 @@ class _Work:
 
     def _of_quarantine(self, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)
-        which = Quarantined(self.condition, with_replays(self.where.root, self.where.whose), keys)
+        whose = with_replays(self.where.root, self.where.whose)
+        fields, rules = fields_of(self.condition.tree), self.where.rules.in_quarantine(None)
+        made = any(are_made_of_values(fields, rule) for rule in rules)
+        which = Quarantined(self.condition, whose, keys, self.where.names(fields), made)
         found = self._told(
             QUARANTINE_TABLE, place, self._without(place, which.rows(self._keep(QUARANTINE_TABLE)))
         )
-        if not which.unread:
-            return found
-        why = f"{which.unread:,} records have bytes that are no JSON, or that the condition does not go with: they go by their keys alone (--key)"
-        return replace(found, left=(*found.left, why))
+        told = (
+            (
+                which.unread,
+                "have bytes that are no JSON, or that the condition does not go with: they go by their keys alone (--key)",
+            ),
+            (
+                which.as_they_came,
+                "have as it came what tables have hashed or masked: say it of these once more by that (--table quarantine)",
+            ),
+        )
+        return replace(
+            found, left=(*found.left, *(f"{count:,} records {why}" for count, why in told if count))
+        )
 
     def _as_they_came(self, table: str, place: Files) -> TableErasure:
         keys = frozenset(key.encode() for key in self.wanted.keys)

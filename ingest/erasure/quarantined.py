@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.file_anew import Mask
+from distributary.ingest.erasure.named_otherwise import Names, called
 from distributary.ingest.erasure.record import BATCH
 from distributary.ingest.erasure.rewriting import Rows
 from distributary.ingest.routing.as_said import holds
@@ -42,17 +43,23 @@ class Quarantined:
 
     whose   the pipeline whose records alone are meant
     keys    keys of records that go, whatever they say
+    names   what tables call fields otherwise than records do, each way once
+    made    whether tables have hashes or masks where the condition names a field
     unread  how many had bytes that are no JSON, of all that were looked at last
+    as_they_came  how many had what tables have hashed or masked, of these
     """
 
     condition: ReadCondition
     whose: Whose
     keys: frozenset[bytes] = frozenset()
+    names: Sequence[Names] = ()
+    made: bool = False
     unread: int = 0
+    as_they_came: int = 0
 
     def rows(self, keep: Callable[[pa.Table], None] | None = None) -> Rows:
         """As a table's rows; `keep` is told what `TOLD` names of them."""
-        self.unread = 0
+        self.unread = self.as_they_came = 0
         return Rows(COLUMNS, self._of, TOLD, keep)
 
     def _of(self, rows: pa.RecordBatch) -> Mask:
@@ -71,11 +78,18 @@ class Quarantined:
     def _says_so(self, value: bytes | None) -> bool:
         if value is None:
             return False
-        told = [holds(self.condition, body) for body in _bodies(value)]
+        told = [holds(self.condition, each) for body in _bodies(value) for each in self._called(body)]
         if True in told:
             return True
-        self.unread += not told or None in told
+        unread = not told or None in told
+        self.unread += unread
+        self.as_they_came += self.made and not unread
         return False
+
+    def _called(self, body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        """An object as it is, and by the names that tables have. Of which one a record would have been nobody knows."""
+        yield body
+        yield from (each for one in self.names if (each := called(body, one)) != body)
 
 
 def _bodies(value: bytes) -> list[Mapping[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -17,10 +18,13 @@ from distributary.ingest.pins import PinnedRecord, RecordKey
 from distributary.ingest.reshaping.descriptions import described
 from distributary.ingest.reshaping.rule import Reshape
 from distributary.ingest.reshaping.shape import columns_of, why_unshapeable
-from distributary.ingest.reshaping.shown import called_before, shown
+from distributary.ingest.reshaping.shown import called_before, called_otherwise, shown
 
 # Record types of which so much of all top-level fields is alike count as one whose name changed.
 _ALIKE = 0.5
+
+# What packages have in their names: https://buf.build/docs/lint/rules/#package_version_suffix
+_VERSION = re.compile(r"v\d\w*")
 
 # What led to a record type, the columns of its records, and what other schemas of it tell.
 Renames: TypeAlias = tuple[Sequence[SchemaChange], pa.Schema, Sequence[SchemaChange]]
@@ -88,9 +92,9 @@ class Transitions:
             for one in map(self._description, known)
             if _are_states_of_one(one, now) and not _are_two_by_numbers(one, now)
         ]
-        led = chain(called_before(now), *(classify(one, now) for one in others))
+        led = chain(called_before(now), *(called_otherwise(one, now) for one in others))
         told = chain.from_iterable(map(called_before, others))
-        return _only_renames(led), columns, _only_renames(told)
+        return [*dict.fromkeys(led)], columns, [*dict.fromkeys(told)]
 
     def _decoded(self, key: RecordKey) -> pa.Schema:
         return self._codec.reader(self._records[key].schema, key[1]).schema
@@ -138,8 +142,13 @@ def same_name(before: RecordDescription, after: RecordDescription) -> bool:
 
 
 def _are_states_of_one(one: RecordDescription, other: RecordDescription) -> bool:
-    """Whether two descriptions are of one record type by what they are called, whichever of them came first."""
-    return same_name(one, other) or same_name(other, one)
+    """Whether two descriptions are of one record type by what they are called, whichever of them came first, and in whichever version of a package."""
+    alike = one.format == other.format and _unversioned(one.name) == _unversioned(other.name)
+    return alike or same_name(one, other) or same_name(other, one)
+
+
+def _unversioned(name: str) -> str:
+    return ".".join(part for part in name.split(".") if not _VERSION.fullmatch(part))
 
 
 def _are_two_by_numbers(one: RecordDescription, other: RecordDescription) -> bool:
@@ -149,7 +158,3 @@ def _are_two_by_numbers(one: RecordDescription, other: RecordDescription) -> boo
     named = [(was, now) for was, now in same if was.name != now.name]
     typed = [now for was, now in named if was.type.column != now.type.column]
     return len(named) * 2 > len(same) and len(typed) * 2 > len(named)
-
-
-def _only_renames(changes: Iterable[SchemaChange]) -> Sequence[SchemaChange]:
-    return [*dict.fromkeys(one for one in changes if one.kind == "renamed")]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from distributary.codecs.changes.classify import SchemaChange
+from distributary.codecs.changes.classify import Fields, SchemaChange, matches
 from distributary.codecs.changes.description import FieldDescription, RecordDescription, TypeDescription
 from distributary.codecs.types.fields import part, parts
 from distributary.codecs.types.walk import children, rebuilt
@@ -97,12 +97,31 @@ def _renamed(fields: Sequence[FieldDescription], above: str) -> Iterator[SchemaC
         for alias in field.aliases:
             if alias not in names:
                 yield SchemaChange("renamed", path, alias, field.name)
-        yield from _within(field.type, path)
+        inside, within = _innermost(field.type, path)
+        yield from _renamed(within.fields, f"{inside}.")
 
 
-def _within(of: TypeDescription, path: str) -> Iterator[SchemaChange]:
-    yield from _renamed(of.fields, f"{path}.")
+def called_otherwise(before: Fields, after: Fields, above: str = "") -> Iterator[SchemaChange]:
+    """The fields that are called otherwise in the second of two schemas of one record.
+
+    Where a number is reused whose name is reserved, as Protobuf advises who renames a field, old values come by the new name. What is in
+    a record is in it also where one became a list of them.
+    """
+    for old, new in matches(before, after, reserved_too=True):
+        if old is None or new is None:
+            continue
+        path = above + part(new.name)
+        if old.name != new.name:
+            yield SchemaChange("renamed", path, old.name, new.name)
+        _, was = _innermost(old.type, "")
+        inside, now = _innermost(new.type, path)
+        yield from called_otherwise(was, now, f"{inside}.")
+
+
+def _innermost(of: TypeDescription, path: str) -> tuple[str, TypeDescription]:
+    """What is in a field's lists and maps, and the path that leads there."""
     if of.element is not None:
-        yield from _within(of.element, f"{path}.element")
+        return _innermost(of.element, f"{path}.element")
     if of.value is not None:
-        yield from _within(of.value, f"{path}.value")
+        return _innermost(of.value, f"{path}.value")
+    return path, of

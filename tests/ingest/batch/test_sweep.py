@@ -91,9 +91,19 @@ def test_entries_that_are_not_ours_keep_nothing_from_being_swept(
     assert "lost+found is not swept, since it may not be read" in caplog.text
 
 
-def test_files_that_were_never_finished_go_when_they_are_old(tmp_path: Path) -> None:
-    (tmp_path / "t" / "_delta_log").mkdir(parents=True)
-    for folder in (tmp_path / "t", tmp_path / "t" / "_delta_log"):
+@pytest.mark.parametrize(
+    "folders",
+    [
+        ("t", "t/_delta_log"),
+        # Records of a stream, registers of files: they stayed for ever, and with them what was in them.
+        (".distributary/kinesis/p/s/1/0", ".distributary/landed/p"),
+    ],
+)
+def test_files_that_were_never_finished_go_when_they_are_old(
+    tmp_path: Path, folders: tuple[str, ...]
+) -> None:
+    for folder in map(tmp_path.joinpath, folders):
+        folder.mkdir(parents=True)
         for name, age in (("a" * 32, 7200.0), ("b" * 32, 0.0)):
             draft = folder / f".{name}.tmp"
             draft.touch()

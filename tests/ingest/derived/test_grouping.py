@@ -100,7 +100,7 @@ def test_rows_are_added_to_a_table_that_says_that_what_structs_have_is_never_nul
     schema = pa.schema([("k", pa.int64()), ("o", pa.int64())])
     columns = {"s": "CASE WHEN o > 0 THEN struct(struct(k) AS of) END", "l": "array('x')"}
     rule = {"table": "rows", "inputs": ["t"], "stream": {"columns": columns}}
-    monkeypatch.setattr(writing, "_SAY_NEVER_NULL", ())
+    monkeypatch.setattr(writing, "_SAME", {})
     monkeypatch.setattr(writing, "_may_be_null", lambda kind: kind)
     bench.put({"k": 1, "o": 1}, schema=schema)
     bench.derive(rule)

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from distributary.ingest.columns.layout import SOURCE
 from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.bodies import Rows
 from distributary.ingest.routing.as_said import met_as_it_was
@@ -52,6 +53,19 @@ def test_what_had_no_place_is_looked_into(said: Any, expected: tuple[bool, int])
 
 
 FAR = pa.array([1_764_000_000_000_000_000], pa.timestamp("us", "UTC"))
+
+
+@pytest.mark.parametrize(
+    "said", ['{"`full.name`": "ann"}', '{"who.`full.name`": "ann"}', '{"who": {"full.name": "ann"}}']
+)
+def test_what_had_no_place_has_its_records_names(said: str) -> None:
+    """It stayed where Delta has the column by another one, and nothing said so."""
+    own = pa.field("full_name_1", pa.string(), metadata={SOURCE: b"full.name"})
+    layout = pa.schema([own, ("who", pa.struct([own])), ("_rescued_data", pa.string())])
+    rows = pa.RecordBatch.from_pylist([{"_rescued_data": said}], layout)
+    path = ("who", "full_name_1") if "who" in said else ("full_name_1",)
+    condition = ReadCondition(Call("=", (Field(path), Literal("ann"))))
+    assert Rows(condition, "_rescued_data", was=AsItWas.of(layout, None)).met(rows).tolist() == [True]
 
 
 def test_a_time_in_a_year_that_python_lacks_keeps_nobody_from_looking() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +246,7 @@ def test_nor_where_the_whole_is_no_record_and_has_it_within(tmp_path: Path, arou
 PROTOBUF = "message Event { string game = 1; string %s = 2; int32 level = 3; }"
 
 
-def of_protobuf(root: Path, *texts: str) -> list[str]:
+def of_protobuf(root: Path, *texts: str, leave: Sequence[str] = ("email",)) -> list[str]:
     """Why a table does not take records of the last of these schemas, all of which the pipeline knows."""
     codec = load_codec("protobuf")
     records = [
@@ -256,7 +257,7 @@ def of_protobuf(root: Path, *texts: str) -> list[str]:
         root,
         route={"by": "topic", "field": None},
         decode={"format": "protobuf"},
-        tables=[{"match": "*", "columns": {"leave": ["email"]}}],
+        tables=[{"match": "*", "columns": {"leave": [*leave]}}],
     )
     known = {"chess": PinnedTable("chess", NO_COLUMNS)}
     met: Met = {(len(texts), codec.default_path): {"chess": AT}}
@@ -278,6 +279,32 @@ def test_a_message_of_the_same_name_in_another_topic_is_another_one(tmp_path: Pa
 def test_a_number_tells_it_of_protobuf(tmp_path: Path) -> None:
     found = of_protobuf(tmp_path, PROTOBUF % "email", PROTOBUF % "mail")
     assert found == ["field mail was called email"]
+    # Its package has a version in its name, and so has the next one.
+    one, other = (f"package games.v{n}; {PROTOBUF % name}" for n, name in ((1, "email"), (2, "mail")))
+    assert of_protobuf(tmp_path, one, other) == found
+    assert of_protobuf(tmp_path, one, other.replace("Event", "Other")) == []
+    # The old name is reserved, as Protobuf advises who renames a field: it landed in the clear.
+    kept = PROTOBUF.replace("{", '{ reserved "email";', 1)
+    assert of_protobuf(tmp_path, PROTOBUF % "email", kept % "mail") == found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "now"),
+    [
+        ("Who who = 1;", "repeated Who who = 1;", "who.element.mail"),
+        ("repeated Who who = 1;", "Who who = 1;", "who.mail"),
+        ("map<string, Who> who = 1;", "Who who = 1;", "who.mail"),
+        ("Who who = 1;", "repeated Who whose = 1;", "whose.element.mail"),
+    ],
+)
+def test_and_so_it_does_within_what_became_a_list_or_was_one(
+    tmp_path: Path, before: str, after: str, now: str
+) -> None:
+    text = "message Event { %s string game = 2; } message Who { string %s = 1; int32 level = 2; }"
+    found = of_protobuf(
+        tmp_path, text % (before, "email"), text % (after, "mail"), leave=["who.email", "whose.email"]
+    )
+    assert found == [f"field {now} was called email"]
 
 
 def test_where_tables_get_no_columns_it_is_shown_by_one_that_is_there_by_the_rules_names(
