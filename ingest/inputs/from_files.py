@@ -180,8 +180,11 @@ class LandingFolder(OneTopic):
 
         Nobody may have looked yet: a look numbers them anew.
         """
-        known, had = self._register.next_number, number_of(read.get(self.topic, {}).get(0, 0))
-        if had > known:
+        had = number_of(read.get(self.topic, {}).get(0, 0))
+        if had > self._register.next_number:
+            # A run that is alive, or was when this one began, may have registered more since.
+            self._register.learn_anew()
+        if had > (known := self._register.next_number):
             raise CheckpointMismatch(
                 f"the register of files in {self._register.files} knows {known} files, and {had} were read by it: {OLDER}"
             )

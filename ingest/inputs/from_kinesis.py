@@ -189,12 +189,20 @@ class Shards(OneTopic):
 
     def require_had(self, read: Positions) -> None:
         """Raises CheckpointMismatch where less is kept: Kinesis may have no more what is between, so that others would get its offsets."""
+        if next(self._beyond(read), None) is not None:
+            # A run that is alive, or was when this one began, may have read on since.
+            del self._looking
+        for number, had, end in self._beyond(read):
+            raise CheckpointMismatch(
+                f"what is kept of shard {number} in {self._looking.kept.files} ends before offset {end}, and it was read up to before {had}: {OLDER}"
+            )
+
+    def _beyond(self, read: Positions) -> Iterator[tuple[int, int, int]]:
+        """The shards that were read further than what is kept of them goes, and to where either."""
         for number, had in read.get(self.topic, {}).items():
             line = self._looking.lines.get(number)
             if line is not None and line.end < had:
-                raise CheckpointMismatch(
-                    f"what is kept of shard {number} in {self._looking.kept.files} ends before offset {line.end}, and it was read up to before {had}: {OLDER}"
-                )
+                yield number, had, line.end
 
     def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:
         """How many records are to be read yet of those that are kept, or came up to now: of others nobody knows how many there are."""

@@ -78,6 +78,11 @@ class Register:
             else:
                 self._take(self._next, found)
 
+    def learn_anew(self) -> None:
+        """The same, also of what was brought together with others meanwhile."""
+        self._read_anew()
+        self.refresh()
+
     def append(self, files: Sequence[Landed]) -> bool:
         """Register files, numbered on from `next_number`; False where another was first, whose files are known then.
 
@@ -88,8 +93,7 @@ class Register:
             return False
         if self._is_passed():
             # Another may have read it at once, and brought it together with others before this looked.
-            self._read_anew()
-            self.refresh()
+            self.learn_anew()
             return all(self._has(one) for one in files)
         self._take(self._next, list(files))
         return True
@@ -103,8 +107,7 @@ class Register:
             return self._between(first, end)
         except FileNotFoundError:
             # It was brought together with others since.
-            self._read_anew()
-            self.refresh()
+            self.learn_anew()
             return self._between(first, end)
 
     def _between(self, first: int, end: int) -> list[Landed]:

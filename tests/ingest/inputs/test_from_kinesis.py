@@ -320,3 +320,13 @@ def test_what_is_kept_that_was_put_back_from_an_older_copy_gives_no_offset_once_
             CheckpointMismatch, match=r"ends before offset 5, .* up to before 9: it was put back"
         ):
             shards.require_had(at(_0=9))
+
+
+def test_what_another_run_has_read_since_is_known(world: World) -> None:
+    """As the last one did, which ended while this one began, or one that is alive while `verify` looks."""
+    world.stream.put_into(0, *[b"0"] * 5)
+    with world.opened() as (shards, _), world.opened() as (others, _):
+        assert shards.end_offsets() == at(_0=5)
+        world.stream.put_into(0, *[b"1"] * 4)
+        shards.require_had(others.end_offsets())
+        assert shards.ends() == at(_0=9)

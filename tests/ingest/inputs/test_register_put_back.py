@@ -14,6 +14,7 @@ from distributary.ingest.checkpoint.generation import Start, World, born
 from distributary.ingest.commit_log.entries import Standing
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.landing import register
 from distributary.ingest.landing.numbers import first_offset
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels
@@ -92,3 +93,15 @@ def test_verify_says_so_and_gives_no_number_to_what_landed_since(
     assert [("put back from an older copy" in one) for one in told] == [True] * has_log
     with open_source(chosen) as channels:
         assert channels.ends() == positions(1)
+
+
+@pytest.mark.parametrize("together", [100, 1])
+def test_what_another_run_has_registered_since_is_known(
+    chosen: Settings, monkeypatch: pytest.MonkeyPatch, together: int
+) -> None:
+    """As the last one did, which ended while this one began, or one that is alive while `verify` looks; be it brought together or not."""
+    monkeypatch.setattr(register, "_TOGETHER", together)
+    with open_source(chosen) as channels:
+        with open_source(chosen) as others:
+            assert others.end_offsets() == positions(2)
+        assert goes_on(chosen, channels, positions(2)).ends == positions(2)
