@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from errno import EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,9 @@ from distributary.ingest.interruptible import answer_to, until_answered
 from distributary.ingest.storage.contract import Files
 
 _FOLDER = "_probe"
+
+# What says that a folder will not come about by itself: all else may be over with the next try.
+_NO_FOLDER = (EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS)
 
 # By the store's own clock. What somebody looks for just now is there for minutes.
 _LEFT_MILLISECONDS = 86_400_000
@@ -29,10 +33,12 @@ def require_usable(files: Files) -> None:
 
 
 def require_folder(path: Path) -> None:
-    """Make a folder where it is missing. Raises SetupError where there can be none."""
+    """Make a folder where it is missing. Raises SetupError where there can be none, and OSError where a disk does not answer, or is full."""
     try:
         make_folder(path)
     except OSError as error:
+        if error.errno not in _NO_FOLDER:
+            raise
         raise SetupError(
             f"{path} cannot be made a folder ({error.strerror}: {error.filename}); name another place in the settings, or "
             "let the user of this process write there"

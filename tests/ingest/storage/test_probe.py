@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -16,6 +17,7 @@ from typing_extensions import Buffer
 from distributary.errors import SetupError
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.interruptible import Stopped
+from distributary.ingest.storage import probe
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
@@ -60,6 +62,19 @@ def test_what_can_be_no_folder_is_told_with_what_to_do(tmp_path: Path, below: st
         require_usable(PosixFiles(place))
     with pytest.raises(SetupError, match=f"^{place}/changes cannot be made a folder"):
         Checkpoint(PosixFiles(place)).make()
+
+
+def test_a_disk_that_does_not_answer_for_a_moment_is_not_taken_for_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that opens its pipeline anew, as for a new topic, tries again then; it ended at once."""
+
+    def stale(_: Path) -> None:
+        raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(tmp_path))
+
+    monkeypatch.setattr(probe, "make_folder", stale)
+    with pytest.raises(OSError, match="Stale file handle"):
+        require_usable(PosixFiles(tmp_path))
 
 
 @pytest.mark.parametrize(
