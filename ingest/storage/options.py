@@ -220,7 +220,7 @@ class StorageOptions(Group):
         _refuse(
             place, [name for name, value in told.items() if environment.get(name) not in {None, "", value}]
         )
-        if (file := file_with_keys(environment)) is not None:
+        if (file := file_with_keys(environment, login)) is not None:
             raise ConfigError(
                 f"storage: {file} has keys that delta-rs would take before the role that storage.s3 says, for {place}; have AWS_SHARED_CREDENTIALS_FILE "
                 "and AWS_CONFIG_FILE name /dev/null for this program, or name that profile as storage.s3.login.profile"

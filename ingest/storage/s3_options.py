@@ -97,12 +97,13 @@ _WAYS_OF_PROFILES = frozenset(
 )
 
 
-def file_with_keys(environment: Mapping[str, str]) -> str | None:
-    """The one of AWS's own files, if any, by which its own tools, and delta-rs, come to keys where no profile is named to them; it wins over a role by a token.
+def file_with_keys(environment: Mapping[str, str], login: S3Login) -> str | None:
+    """The one of AWS's own files, if any, by which its own tools, and delta-rs, come to other keys where no profile is named to them; it wins over a role by a token.
 
     https://docs.aws.amazon.com/sdkref/latest/guide/file-location.html
     """
     profile, home = environment.get("AWS_PROFILE") or "default", environment.get("HOME", "")
+    same = {"role_arn": login.role_arn, "web_identity_token_file": str(login.web_identity_token_file)}
     titled = profile if profile == "default" else f"profile {profile}"
     for variable, name, section in (
         ("AWS_SHARED_CREDENTIALS_FILE", "credentials", profile),
@@ -113,7 +114,10 @@ def file_with_keys(environment: Mapping[str, str]) -> str | None:
         # One that cannot be read gives no keys, either.
         with suppress(ParsingError, OSError, UnicodeDecodeError):
             parser.read(file)
-            if section in parser and _WAYS_OF_PROFILES & parser[section].keys():
+            said = dict(parser[section]) if section in parser else {}
+            # One that says the same role by the same token is nobody else.
+            own = {"role_arn"} if same.items() <= said.items() else set[str]()
+            if (_WAYS_OF_PROFILES & said.keys()) - own:
                 return file
     return None
 

@@ -258,6 +258,19 @@ def test_a_role_by_a_token_is_refused_where_delta_rs_would_take_the_keys_of_a_pr
     options.tell(BUCKET, {"HOME": str(tmp_path), **environment, **elsewhere})
 
 
+def test_a_profile_that_says_the_same_role_by_the_same_token_is_nobody_else(tmp_path: Path) -> None:
+    """As where AWS's other tools on the machine are told of it by their file."""
+    login = {"role_arn": "arn:role", "web_identity_token_file": "/token"}
+    file = tmp_path / "config"
+    file.write_text("[default]\nrole_arn = arn:role\nweb_identity_token_file = /token\n")
+    environment = {"AWS_CONFIG_FILE": str(file)}
+    s3(login=login).tell(BUCKET, environment)
+    assert environment["AWS_ROLE_ARN"] == "arn:role"
+    for other in ({**login, "role_arn": "arn:other"}, {**login, "web_identity_token_file": "/other"}):
+        with pytest.raises(ConfigError, match="would take before the role"):
+            s3(login=other).tell(BUCKET, {"AWS_CONFIG_FILE": str(file)})
+
+
 WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"s3": {"login": {"access_key_id": "AKIA"}}}, "access_key_id", "go together"),
     ({"s3": {"login": {"secret_access_key": "hush"}}}, "access_key_id", "go together"),
