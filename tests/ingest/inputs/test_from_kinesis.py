@@ -14,6 +14,7 @@ from tests.ingest.kinesis.emulated import Emulated
 from tests.ingest.kinesis.looked import HOUR, Clock
 
 from distributary.errors import BrokerUnavailable, CheckpointMismatch
+from distributary.ingest.beginnings import after_others
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import World as KeptWorld
 from distributary.ingest.checkpoint.generation import born
@@ -310,8 +311,9 @@ def test_what_is_kept_that_was_put_back_from_an_older_copy_gives_no_offset_once_
         assert shards.end_offsets() == at(_0=5)
     shutil.copytree(kept, copy)
     world.stream.put_into(0, *[b"1"] * 4)
-    with world.opened() as (shards, _):
-        shards.require_had(shards.end_offsets())
+    with world.opened() as (before, _), world.opened() as (shards, _):
+        assert before.ends() == at(_0=5)
+        before.require_had(shards.end_offsets())
     shutil.rmtree(kept)
     copy.rename(kept)
     with world.opened() as (shards, _):
@@ -322,11 +324,12 @@ def test_what_is_kept_that_was_put_back_from_an_older_copy_gives_no_offset_once_
             shards.require_had(at(_0=9))
 
 
-def test_what_another_run_has_read_since_is_known(world: World) -> None:
-    """As the last one did, which ended while this one began, or one that is alive while `verify` looks."""
+def test_a_new_log_goes_on_behind_what_another_run_has_read_since(world: World) -> None:
+    """As the one that it takes over from, which is alive until then: what that read last was read again."""
     world.stream.put_into(0, *[b"0"] * 5)
     with world.opened() as (shards, _), world.opened() as (others, _):
         assert shards.end_offsets() == at(_0=5)
         world.stream.put_into(0, *[b"1"] * 4)
-        shards.require_had(others.end_offsets())
-        assert shards.ends() == at(_0=9)
+        read, chosen = others.end_offsets(), world.settings()
+        begun = after_others(chosen.rule_book(), chosen.route, chosen.source, shards, read)
+        assert begun.ends == read == at(_0=9)
