@@ -162,8 +162,8 @@ class Outside:
 
 def _file_bytes(path: Path) -> bytes:
     """What a file has, as much of it as may be a secret. Raises _Endless for a pipe that nobody closes."""
-    # To open a pipe waits for somebody who writes to it.
-    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    # To open a pipe waits for somebody who writes to it; and a file is refused for a moment that somebody else has a lease of.
+    opened = os.open(path, os.O_RDONLY | (0 if path.is_file() else os.O_NONBLOCK))
     try:
         return _all_of(opened, monotonic() + COMMAND_SECONDS)
     finally:

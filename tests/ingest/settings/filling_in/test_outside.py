@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
+import signal
 import stat
 import subprocess
 import sys
@@ -145,6 +147,25 @@ def test_a_pipe_is_read_as_a_file_and_not_waited_for_for_ever(
     monkeypatch.setattr(outside, "COMMAND_SECONDS", 0.1)
     with pytest.raises(ConfigError, match=r"8:3: .*pipe is a pipe or a terminal, and had no end after 0\.1"):
         load(settings_file(tmp_path, "${file:pipe}"), {})
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system has leases")
+def test_a_file_is_waited_for_that_somebody_has_a_lease_of(tmp_path: Path) -> None:
+    """As a server of files has on behalf of a client, who is to write back first what he has not yet."""
+    (tmp_path / "token").write_text("")
+    with (tmp_path / "token").open("w", encoding="utf-8") as held:
+
+        def give_up(*_: object) -> None:
+            held.write("hush")
+            held.flush()
+            fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+
+        before = signal.signal(signal.SIGIO, give_up)
+        try:
+            fcntl.fcntl(held, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+            assert password_of(load(settings_file(tmp_path, "${file:token}"), {})) == "hush"
+        finally:
+            signal.signal(signal.SIGIO, before)
 
 
 def test_no_command_is_run_by_who_only_looks(tmp_path: Path) -> None:
