@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from hashlib import blake2b
 from time import monotonic
 from typing import TypeAlias
@@ -81,7 +82,6 @@ class Archive:
         ends, left = monotonic() + _SECONDS, list[tuple[int, Info]]()
         try:
             self._say(max(number for number, _ in files))
-            self._sweep({path.rpartition("/")[0] for path in single})
         except OSError as error:
             _log.warning("nothing is archived for now: %s", error)
             return list(single.values())
@@ -93,13 +93,19 @@ class Archive:
             return False
 
         move(folder, self.files, single.values(), comes_to, self._staying)
+        # Behind that: to look through all that was ever archived may take as long.
+        self._sweep({path.rpartition("/")[0] for path in single}, ends)
         return left
 
-    def _sweep(self, folders: set[str]) -> None:
-        """Delete what runs that died had copied in part into these folders, once in each; a store keeps none of that."""
+    def _sweep(self, folders: set[str], ends: float) -> None:
+        """Delete what runs that died had copied in part into these folders, once in each, while there is time; a store keeps none of that."""
         for folder in sorted(folders - self._swept):
-            self.files.sweep(folder, _DRAFT_SECONDS)
+            if monotonic() >= ends:
+                return
             self._swept.add(folder)
+            # One may be written to, and not be listed.
+            with suppress(OSError):
+                self.files.sweep(folder, _DRAFT_SECONDS)
 
     def _say(self, number: int) -> None:
         """Have it said that files up to this number may be gone from where they landed."""

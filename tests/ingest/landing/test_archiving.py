@@ -200,3 +200,35 @@ def test_what_runs_that_died_had_copied_in_part_goes(tmp_path: Path) -> None:
         os.utime(draft, (time.time() - age,) * 2)
     assert archive.move(folder, list(enumerate(folder.walk())), threading.Event()) == []
     assert [path.name for path in tmp_path.rglob(".*.tmp")] == [f".{'b' * 32}.tmp"]
+
+
+def test_an_archive_that_may_only_be_written_to_takes_files_all_the_same(tmp_path: Path) -> None:
+    """As one in HDFS that others are to bring away: nobody lists it, so nothing that was copied in part is found."""
+
+    class WriteOnly(PosixFiles):
+        def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
+            raise PermissionError("may not be listed")
+
+    folder, to = PosixFiles(tmp_path / "landing"), WriteOnly(tmp_path / "archive")
+    folder.put("a", b"its content")
+    assert Archive(to, "its id").move(folder, list(enumerate(folder.walk())), threading.Event()) == []
+    assert (to.read("a"), list(folder.walk())) == (b"its content", [])
+
+
+def test_an_archive_that_takes_long_to_be_looked_through_takes_files_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run to its end may come to it but once: with as much in its archive as a year brings none would have moved anything."""
+    passed = [0.0]
+    monkeypatch.setattr(archiving, "monotonic", lambda: passed[0])
+
+    class Large(PosixFiles):
+        def sweep(self, folder: str = "", older_than_seconds: float = 0.0) -> int:
+            passed[0] += 60
+            return 0
+
+    folder, to = PosixFiles(tmp_path / "landing"), Large(tmp_path / "archive")
+    for name in ("x/a", "y/a"):
+        folder.put(name, b"its content")
+    assert Archive(to, "its id").move(folder, list(enumerate(folder.walk())), threading.Event()) == []
+    assert passed == [60], "and no batch waits for the second folder"
