@@ -24,6 +24,10 @@ class _Lenient(Console):
         with suppress(OSError):
             super().print(*objects, **options)
 
+    def on_broken_pipe(self) -> None:
+        """Say nothing any more. Rich ends the process here, which amid a batch no thread hears of: the run would wait for ever."""
+        self.quiet = True
+
 
 def console() -> Console:
     """Where progress and messages go: stderr, with nothing in a message taken for markup."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -112,6 +113,17 @@ def test_a_log_that_takes_nothing_more_ends_no_run(monkeypatch: pytest.MonkeyPat
         assert ended.value.code == 2
         with suppress(OSError):
             full.close()
+
+
+def test_a_run_whose_listener_is_gone_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w", buffering=1, encoding="utf-8") as listener:
+        monkeypatch.setattr("sys.stderr", listener)
+        with terminal.watching(silent=False) as progress:
+            tell_everything(progress)
+        with suppress(OSError):
+            listener.close()
 
 
 def test_a_batch_before_the_start_breaks_nothing() -> None:
