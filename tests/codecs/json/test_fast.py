@@ -120,6 +120,7 @@ def test_misfits_do_not_have_a_batch_read_once_for_each(monkeypatch: pytest.Monk
         (pa.decimal128(10, 2), '"-1.5\\u0065-000077"'),
         (pa.decimal128(10, 2), '"1e\\u002D77"'),
         (pa.decimal128(10, 2), '"1e-7\\u0037"'),
+        (pa.decimal128(10, 2), '"\\u002b\\u0031\\u002E5\\u0045\\u002d\\u0037\\u0037"'),
     ],
 )
 @pytest.mark.parametrize("inside", [False, True])
@@ -162,3 +163,12 @@ def test_what_java_writes_of_a_decimal_is_in_no_doubt() -> None:
     payloads = pa.array([f'{{"c":{text}}}'.encode() for text in texts])
     batch, _ = JsonDecoder(pa.schema([("c", pa.decimal128(38, 18))])).natively(payloads, 1)
     assert batch["c"].to_pylist() == [Decimal(text) for text in texts]
+
+
+def test_texts_that_have_signs_by_their_codes_are_no_numbers() -> None:
+    """As .NET writes times and telephone numbers: of each such record only the exact way was had, which takes ten times as long."""
+    texts = ("2026-01-01T00:00:00\\u002B00:00", "\\u002B49301234567", "3e\\u002D4a", "a \\u0031e-99")
+    payloads = [b'{"d":1,"t":"%s"}' % one.encode() for one in texts * 3]
+    schema = pa.schema([("d", pa.decimal128(10, 2)), ("t", pa.string())])
+    _, rows = JsonDecoder(schema).natively(pa.array(payloads), 1)
+    assert rows.tolist() == list(range(12))
