@@ -23,7 +23,7 @@ from distributary.ingest.schemas.hints import hints_of
 from distributary.ingest.schemas.inferred import SchemaLocation
 from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
 from distributary.ingest.schemas.mixed import MixedSchemas
-from distributary.ingest.schemas.opening import identity, open_registry
+from distributary.ingest.schemas.opening import kept_as, open_registry
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels
@@ -142,7 +142,7 @@ def _kept(registry: SchemaRegistry, settings: Settings, tell: Callable[[Notice],
     cache = settings.registry.cache
     if cache is None:
         return registry
-    return DiskCache(registry, open_files(cache, settings.storage), identity(settings.registry), tell)
+    return DiskCache(registry, open_files(cache, settings.storage), kept_as(settings.registry), tell)
 
 
 def _location(settings: Settings) -> SchemaLocation:

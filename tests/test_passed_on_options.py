@@ -78,6 +78,19 @@ def test_what_is_secret_of_an_address_is_not_told(address: str, said: str) -> No
     assert "hunter" not in repr(ClientOptions({"proxy.url": address, TOKENS: address}))
 
 
+@pytest.mark.parametrize("said", ["hush-1", "'hush 1'", '"hush 1"'])
+def test_a_secret_among_options_for_java_is_not_told(said: str) -> None:
+    options = ClientOptions(
+        {"spark.driver.extraJavaOptions": f"-Xss4m -Djavax.net.ssl.trustStorePassword={said} -Da.b=c"}
+    )
+    assert options.masked() == {
+        "spark.driver.extraJavaOptions": f"-Xss4m -Djavax.net.ssl.trustStorePassword={MASK} -Da.b=c"
+    }
+    assert "hush" not in without_secrets(f"unknown option: {said}", options)
+    nothing = {"spark.driver.extraJavaOptions": "-Da.password='' -Db=c"}
+    assert without_secrets("as it was", nothing) == "as it was"
+
+
 def test_what_is_not_secret_of_an_address_is_told() -> None:
     kafka = {TOKENS: "http://a:1/token?v=1", "sasl.password": "x://me"}
     assert without_secrets("http://a:1/token: 1 of 1 says no", kafka) == "http://a:1/token: 1 of 1 says no"

@@ -28,7 +28,6 @@ MAY_TOUCH_FILES: Mapping[str, str] = {
     "spark/class_archive_writing.py": _MACHINE,
     "spark/ivy.py": _MACHINE,
     "spark/java.py": _MACHINE,
-    "checkpoint/folder.py": "folders that are to survive a loss of power, which no store has",
     "checkpoint/scratch.py": _SPARKS,
     "checkpoint/spark_files.py": _SPARKS,
     "checkpoint/old_layout.py": _BEFORE,

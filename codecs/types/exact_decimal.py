@@ -14,4 +14,5 @@ def exact_decimal(value: Decimal, precision: int, scale: int) -> Decimal | None:
         stored = value.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
     except (Inexact, InvalidOperation):
         return None
-    return stored if abs(stored) < Decimal(10) ** (precision - scale) else None
+    # `abs` would round it to 28 digits.
+    return stored if stored.copy_abs() < Decimal(10) ** (precision - scale) else None

@@ -147,8 +147,9 @@ def _are_states_of_one(one: RecordDescription, other: RecordDescription) -> bool
     return alike or same_name(one, other) or same_name(other, one)
 
 
-def _unversioned(name: str) -> str:
-    return ".".join(part for part in name.split(".") if not _VERSION.fullmatch(part))
+def _unversioned(name: str) -> list[str]:
+    *package, own = name.split(".")
+    return [*(part for part in package if not _VERSION.fullmatch(part)), own]
 
 
 def _are_two_by_numbers(one: RecordDescription, other: RecordDescription) -> bool:

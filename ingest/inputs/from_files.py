@@ -180,6 +180,8 @@ class LandingFolder(OneTopic):
 
         Nobody may have looked yet: a look numbers them anew.
         """
+        # Another run may have gone on since it was opened.
+        self._register.refresh()
         known, had = self._register.next_number, number_of(read.get(self.topic, {}).get(0, 0))
         if had > known:
             raise CheckpointMismatch(

@@ -189,11 +189,19 @@ class Shards(OneTopic):
 
     def require_had(self, read: Positions) -> None:
         """Raises CheckpointMismatch where less is kept: Kinesis may have no more what is between, so that others would get its offsets."""
-        for number, had in read.get(self.topic, {}).items():
-            line = self._looking.lines.get(number)
-            if line is not None and line.end < had:
+        lines, kept = self._looking.lines, self._looking.kept
+        behind = {
+            number: had
+            for number, had in read.get(self.topic, {}).items()
+            if number in lines and lines[number].end < had
+        }
+        # Another run may have gone on since it was opened.
+        there = kept.pieces() if behind else {}
+        for number, had in behind.items():
+            end = there[number][-1].end if number in there else 0
+            if end < had:
                 raise CheckpointMismatch(
-                    f"what is kept of shard {number} in {self._looking.kept.files} ends before offset {line.end}, and it was read up to before {had}: {OLDER}"
+                    f"what is kept of shard {number} in {kept.files} ends before offset {end}, and it was read up to before {had}: {OLDER}"
                 )
 
     def lag(self, read: Mapping[str, Mapping[int, int]], ends: Positions | None = None) -> Positions:

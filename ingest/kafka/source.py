@@ -181,14 +181,23 @@ def gone_back(positions: Positions, ends: Positions, holder: str = "Kafka") -> l
     ]
 
 
+_LOST_RECORDS = (
+    "the broker lost records, as when one leads that lacked them, or its files were put back from a copy. To go on from where the topic ends now, "
+    "give this pipeline a new checkpoint with `start: from_tables`; with `start: again` what is there is read once more"
+)
+
+# Who fills a table goes on from its own copy, and brings in again what the table lost: that would be read twice.
+_WENT_BACK = {
+    "Delta": "the table was put back from an older copy. Restore its newest one; or put the tables and the checkpoint of this pipeline back from a copy "
+    "of the same time, too. Where there is none, move its tables away, and read all again with a new checkpoint and `start: again`; or, where nobody brings "
+    "in again what the table lost, go on from where it ends with `start: from_tables`"
+}
+
+
 def require_not_back(positions: Positions, ends: Positions, holder: str = "Kafka") -> None:
     """Raises CheckpointMismatch where offsets went back: those between will be given to other records, which would be taken for read."""
     if found := gone_back(positions, ends, holder):
-        raise CheckpointMismatch(
-            f"{'; '.join(found)}: the broker lost records, as when one leads that lacked them, or its files were put back from a copy. "
-            "To go on from where the topic ends now, give this pipeline a new checkpoint with `start: from_tables`; with `start: again` "
-            "what is there is read once more"
-        )
+        raise CheckpointMismatch(f"{'; '.join(found)}: {_WENT_BACK.get(holder, _LOST_RECORDS)}")
 
 
 def require_there(positions: Positions, earliest: Positions, holder: str = "Kafka") -> None:

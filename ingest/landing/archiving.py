@@ -31,6 +31,9 @@ _MOST_STAYING = 100_000
 # So long no batch begins because files are moved.
 _SECONDS = 10.0
 
+# Another pipeline may be copying a file there.
+_DRAFT_SECONDS = 3600.0
+
 FORMAT = 1
 
 _SAID = ".distributary-archived"
@@ -51,6 +54,7 @@ class Archive:
         self.files, self._path, self._register = files, f"{_SAID}/{register}.json", register
         self._moved: int | None = None
         self._staying: Staying = {}
+        self._swept: set[str] = set()
 
     def require_unread(self, first: int, folder: Files) -> None:
         """Raises CheckpointMismatch where files from this number on were moved, and reading goes on there: what says so was put back from an older copy."""
@@ -77,6 +81,7 @@ class Archive:
         ends, left = monotonic() + _SECONDS, list[tuple[int, Info]]()
         try:
             self._say(max(number for number, _ in files))
+            self._sweep({path.rpartition("/")[0] for path in single})
         except OSError as error:
             _log.warning("nothing is archived for now: %s", error)
             return list(single.values())
@@ -89,6 +94,12 @@ class Archive:
 
         move(folder, self.files, single.values(), comes_to, self._staying)
         return left
+
+    def _sweep(self, folders: set[str]) -> None:
+        """Delete what runs that died had copied in part into these folders, once in each; a store keeps none of that."""
+        for folder in sorted(folders - self._swept):
+            self.files.sweep(folder, _DRAFT_SECONDS)
+            self._swept.add(folder)
 
     def _say(self, number: int) -> None:
         """Have it said that files up to this number may be gone from where they landed."""

@@ -165,33 +165,41 @@ class Looking:
         if self.chosen.ignore_older_than is not None:
             oldest = (self.now() - self.chosen.ignore_older_than) * 1000
         known = list(zip(infos, numbers.tolist(), states.tolist(), strict=True))
-        changed = [
-            one for one, number, state in known if number >= 0 and state != state_of(one.size, one.tag)
-        ]
-        others = self._had_by_their_paths(changed)
+        others = self._of_other_keys(
+            [
+                (one, state)
+                for one, number, state in known
+                if number >= 0 and state != state_of(one.size, one.tag)
+            ]
+        )
         return [
             one
-            for one, number, _ in known
+            for one, number, state in known
             if (number < 0 and one.modified >= oldest)
-            or (number >= 0 and (one in others or self._is_nowhere(number)))
+            or (
+                number >= 0
+                and one not in others
+                and (state != state_of(one.size, one.tag) or self._is_nowhere(number))
+            )
         ]
 
-    def _had_by_their_paths(self, infos: Sequence[Info]) -> Collection[Info]:
-        """Those that are there as they were listed: of two objects whose keys differ by a slash at the end, a listing may tell the other one in a later part."""
-        if not self.folder.remote:
-            return frozenset(infos)
+    def _of_other_keys(self, changed: Sequence[tuple[Info, int]]) -> Collection[Info]:
+        """Those of files that were listed otherwise than they are known, and are as they are known: of two objects whose keys differ by a slash at the end, a listing may tell the other one in a later part."""
+        if not self.folder.remote or not changed:
+            return frozenset()
         with ThreadPoolExecutor(_THREADS_IN_STORES) as pool:
-            found = list(zip(infos, pool.map(self._is_as_listed, infos), strict=True))
-        for one, is_there in found:
-            if not is_there:
-                self.refused.missed(one.path)
-        return frozenset(one for one, is_there in found if is_there)
+            found = zip(changed, pool.map(self._is_as_known, changed), strict=True)
+            others = frozenset(one for (one, _), is_as_known in found if is_as_known)
+        for one in others:
+            self.refused.beyond_reach(one.path)
+        return others
 
-    def _is_as_listed(self, info: Info) -> bool:
+    def _is_as_known(self, one: tuple[Info, int]) -> bool:
+        info, state = one
         with suppress(PermissionError):
             now = self.folder.info(info.path)
-            return now is not None and (now.size, now.tag) == (info.size, info.tag)
-        return True
+            return now is not None and state == state_of(now.size, now.tag)
+        return False
 
     def _is_nowhere(self, number: int) -> bool:
         """Whether what has this number is not read by it: then any file that has the same content is."""

@@ -70,7 +70,8 @@ class Refused:
         """Tell of what nobody was told of yet."""
         if self._untold:
             _log.warning(
-                "%s: %s files or folders cannot be read, and are left for later, while others are read: %s. Mend their rights, or take them away",
+                "%s: %s files or folders cannot be read, and are left for later, while others are read: %s. Mend their rights, or take them away: where a batch of "
+                "them was to come that ends the run, unless source.on_data_loss: record has quarantine name each",
                 self._folder,
                 len(self._untold),
                 shown(self._untold),

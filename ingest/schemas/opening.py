@@ -15,3 +15,9 @@ def open_registry(registry: Registry) -> ConfluentRegistry | GlueRegistry:
 def identity(registry: Registry) -> str:
     """What tells it apart from others, such as where its answers are kept."""
     return registry.glue.where if registry.type == "glue" else str(registry.url)
+
+
+def kept_as(registry: Registry) -> str:
+    """What tells its kept answers from others: of one Protobuf text two schemas are made, by which messages are the entries of maps."""
+    told = identity(registry)
+    return told if registry.map_entries == "marked" else f"{told} (map_entries: {registry.map_entries})"

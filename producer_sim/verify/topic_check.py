@@ -48,9 +48,9 @@ class TopicsNow:
 
 def topics_now(settings: Settings, spark: SparkSession | None = None) -> TopicsNow:
     """The topics as they are now, asked within the session's JVM where there is one. Raises BrokerUnavailable, and SetupError for a topic that is not there."""
-    source = settings.source
+    # The log first, and then what gives offsets, which is never behind it.
+    source, had = settings.source, _had(settings)
     with open_source(settings, spark) as channels:
-        had = _had(settings)
         try:
             channels.require_had(had)
         except CheckpointMismatch as error:

@@ -32,6 +32,9 @@ _NOT_ITSELF = re.compile(
 # An address, of which all that may be a secret is told by no name: a user with a password, and a query.
 _ADDRESS = re.compile(r"ur[li]s?$", re.IGNORECASE)
 
+# A property of Java's, as options for its JVM have them, whatever such an option is called.
+_PROPERTY = re.compile(r"""-D([^\s=]+)=("[^"]*"|'[^']*'|\S+)""")
+
 # A shorter part of a query, such as `v=1`, is no secret, and would be masked in words that have nothing to do with it.
 _SHORTEST_IN_A_QUERY = 6
 
@@ -109,12 +112,19 @@ def without_secrets(text: str, options: Mapping[str, str]) -> str:
 
 
 def _words(name: str, value: str) -> set[str]:
-    """What must not be told of an option: a secret's value, every word of a login configuration that may be one, an address's."""
-    address = _words_of_address(value) if _ADDRESS.search(name) or "://" in value else set()
-    if not _SECRET.search(name) or _NOT_ITSELF.search(name):
-        return address
+    """What must not be told of an option: a secret's value, every word of a login configuration that may be one, an address's, a property's of Java."""
+    inside = _words_of_address(value) if _ADDRESS.search(name) or "://" in value else set()
+    for property_, its in _PROPERTY.findall(value):
+        if _is_secret(property_):
+            inside |= {word for word in (its, its.strip("\"'")) if word}
+    if not _is_secret(name):
+        return inside
     parts = _login_parts(value) if "jaas" in name.lower() else []
-    return address | {word for word in (value, *parts) if word and not _OPEN.fullmatch(word)}
+    return inside | {word for word in (value, *parts) if word and not _OPEN.fullmatch(word)}
+
+
+def _is_secret(name: str) -> bool:
+    return bool(_SECRET.search(name)) and not _NOT_ITSELF.search(name)
 
 
 def _words_of_address(value: str) -> set[str]:
@@ -138,7 +148,7 @@ def _login_parts(value: str) -> list[str]:
 
 def is_literal_secret(name: str, value: str) -> bool:
     """Whether an option written out in the file is a secret that belongs into the environment."""
-    if not value or not _SECRET.search(name) or _NOT_ITSELF.search(name):
+    if not value or not _is_secret(name):
         return False
     # A login configuration may do without a secret (Kerberos with a key tab).
     return bool(_SECRET_INSIDE.search(value)) if "jaas" in name.lower() else True

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from distributary.errors import CheckpointMismatch, ConfigError, SetupError
+from distributary.ingest.columns.partitions import NO_VALUE
 from distributary.ingest.log_paths import LOG, entry_path, entry_version
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.columns import DataColumns, at_once
@@ -276,7 +277,7 @@ class TableLog:
             ) from None
         for one in removes:
             add = live.get(unquote(one["path"]))
-            yield one if add is None or one not in lacking else {**add, **one}
+            yield _with_nulls(one if add is None or one not in lacking else {**add, **one})
 
     def _takes_away(self, version: int) -> CheckpointMismatch:
         return CheckpointMismatch(
@@ -284,6 +285,15 @@ class TableLog:
             "write `source: {delta: {read: changes}}`; to leave the version out, begin behind it with a new checkpoint: "
             f"`starting_version: {version + 1}`, and `start: from_tables` is of no use then, so `start: again`"
         )
+
+
+def _with_nulls(action: Action) -> Action:
+    """A removal with the columns of its partition that have no value, of which Spark says nothing: its files have them as they were given, an empty text among them."""
+    folders = (folder.partition("=") for folder in unquote(action["path"]).split("/")[:-1])
+    none = {unquote(name): None for name, _, value in folders if value == NO_VALUE}
+    return (
+        {**action, "partitionValues": {**none, **(action.get("partitionValues") or {})}} if none else action
+    )
 
 
 def _takes_away(actions: Iterable[Action]) -> bool:

@@ -6,7 +6,8 @@ stdout stays free for results. NO_COLOR and TERM=dumb are respected (by rich).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
@@ -15,9 +16,22 @@ from rich.progress import Progress as RichProgress
 from distributary.ingest.progress import Advance, Bars, Progress, Silent, Summary, no_bars
 
 
+class _Lenient(Console):
+    """What cannot be written is lost: a log on a disk that is full ends no run, and is no reason for another exit code."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        """As any console does, where that can be."""
+        with suppress(OSError):
+            super().print(*objects, **options)
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing any more. Rich ends the process here, which amid a batch no thread hears of: the run would wait for ever."""
+        self.quiet = True
+
+
 def console() -> Console:
     """Where progress and messages go: stderr, with nothing in a message taken for markup."""
-    return Console(stderr=True, markup=False, highlight=False, emoji=False)
+    return _Lenient(stderr=True, markup=False, highlight=False, emoji=False)
 
 
 @contextmanager

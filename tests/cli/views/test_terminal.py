@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from distributary import cli
 from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.views import terminal
 from distributary.views.terminal import BarProgress, LineBars, LineProgress, LiveBars, one_line, printable
@@ -96,6 +99,31 @@ def test_the_bar_reaches_its_end_and_keeps_what_matters_above_it() -> None:
     assert "failed: the broker went away" in text
     assert "finished: 3,000 rows" in text
     assert "batch 0: 1,000 rows" not in text
+
+
+def test_a_log_that_takes_nothing_more_ends_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/full", "w", buffering=1, encoding="utf-8") as full:
+        monkeypatch.setattr("sys.stderr", full)
+        with terminal.watching(silent=False) as progress:
+            tell_everything(progress)
+        with terminal.bars(silent=False) as make_bar:
+            make_bar(4, "verifying")(2)
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["settings", "check", "/no/such/file"])
+        assert ended.value.code == 2
+        with suppress(OSError):
+            full.close()
+
+
+def test_a_run_whose_listener_is_gone_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "w", buffering=1, encoding="utf-8") as listener:
+        monkeypatch.setattr("sys.stderr", listener)
+        with terminal.watching(silent=False) as progress:
+            tell_everything(progress)
+        with suppress(OSError):
+            listener.close()
 
 
 def test_a_batch_before_the_start_breaks_nothing() -> None:

@@ -42,7 +42,11 @@ def test_an_object_whose_key_ends_with_a_slash_is_passed_by_and_makes_no_batch_a
 @pytest.mark.parametrize("identity", ["etag", "path", "content"])
 @pytest.mark.parametrize("policy", ["ingest", "quarantine"])
 def test_an_object_whose_key_ends_with_a_slash_takes_no_place_of_one_that_a_listing_tells_long_before_it(
-    s3_store: Store, monkeypatch: pytest.MonkeyPatch, identity: str, policy: str
+    s3_store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    identity: str,
+    policy: str,
 ) -> None:
     """Between both are the keys of which the next character comes before a slash."""
     monkeypatch.setattr(looking, "_AT_ONCE", 1)
@@ -59,6 +63,7 @@ def test_an_object_whose_key_ends_with_a_slash_takes_no_place_of_one_that_a_list
             read += [one.path for one in found.files_in(first_offset(first), first_offset(last))]
             first = last
     assert (sorted(read), first) == (["days", "days-1", "days.csv"], 3)
+    assert caplog.text.count("it is listed, and is not there when it is asked for") == 1
 
 
 def test_an_object_whose_key_is_a_slash_keeps_no_other_of_its_bucket_from_being_read(s3_store: Store) -> None:

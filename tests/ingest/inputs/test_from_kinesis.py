@@ -310,8 +310,9 @@ def test_what_is_kept_that_was_put_back_from_an_older_copy_gives_no_offset_once_
         assert shards.end_offsets() == at(_0=5)
     shutil.copytree(kept, copy)
     world.stream.put_into(0, *[b"1"] * 4)
-    with world.opened() as (shards, _):
-        shards.require_had(shards.end_offsets())
+    with world.opened() as (before, _), world.opened() as (shards, _):
+        assert before.ends() == at(_0=5)
+        before.require_had(shards.end_offsets())
     shutil.rmtree(kept)
     copy.rename(kept)
     with world.opened() as (shards, _):

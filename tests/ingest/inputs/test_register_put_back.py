@@ -92,3 +92,9 @@ def test_verify_says_so_and_gives_no_number_to_what_landed_since(
     assert [("put back from an older copy" in one) for one in told] == [True] * has_log
     with open_source(chosen) as channels:
         assert channels.ends() == positions(1)
+
+
+def test_what_another_run_has_registered_and_read_since_is_known(chosen: Settings) -> None:
+    with open_source(chosen) as before, open_source(chosen) as channels:
+        assert channels.end_offsets() == positions(2)
+        before.require_had(positions(2))

@@ -96,6 +96,13 @@ def test_a_partition_that_ends_before_what_was_read_of_it_is_told_of_with_what_t
         require_not_back(read, {"a": {0: 6, 1: 5, 2: 0}})
 
 
+def test_who_reads_a_table_that_was_put_back_is_not_told_to_read_again_what_that_gets_once_more() -> None:
+    with pytest.raises(
+        CheckpointMismatch, match=r"^Delta has a/0 .* the table was put back from an older copy"
+    ):
+        require_not_back({"a": {0: 7}}, {"a": {0: 6}}, "Delta")
+
+
 WORDS = [f"w{number:02}" for number in range(50)]
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -184,3 +185,18 @@ def test_what_cannot_be_deleted_is_read_once_and_told_once(
         assert (copied, len(caplog.messages), to.read("a")) == ([4, 4], 1, b"its content")
     archive.move(folder, known, threading.Event())
     assert (copied, to.read("a"), list(folder.walk())) == ([4, 4], b"its content", [])
+
+
+def test_what_runs_that_died_had_copied_in_part_goes(tmp_path: Path) -> None:
+    """Each death amid a large file left as much of it for ever, under a name that nobody sees."""
+    folder, to = PosixFiles(tmp_path / "landing"), PosixFiles(tmp_path / "archive")
+    archive = Archive(to, "its id")
+    for name in ("a", "day=1/b", "day=1/c"):
+        folder.put(name, b"its content")
+    for name, age in (("a" * 32, 7200), ("b" * 32, 0)):
+        draft = tmp_path / "archive/day=1" / f".{name}.tmp"
+        draft.parent.mkdir(parents=True, exist_ok=True)
+        draft.touch()
+        os.utime(draft, (time.time() - age,) * 2)
+    assert archive.move(folder, list(enumerate(folder.walk())), threading.Event()) == []
+    assert [path.name for path in tmp_path.rglob(".*.tmp")] == [f".{'b' * 32}.tmp"]

@@ -292,6 +292,7 @@ def test_a_file_that_may_not_be_read_is_told_once_and_keeps_no_other_from_being_
     assert paths(look) == ["b"]
     (told,) = [one.getMessage() for one in caplog.records]
     assert "1 files or folders cannot be read, and are left for later, while others are read: a (" in told
+    assert "ends the run, unless source.on_data_loss: record" in told
     shut.clear()
     look.look(1)
     assert paths(look) == ["b", "a"]
