@@ -55,10 +55,8 @@ _TINY = (
     r"|\.\d+[eE]-3\d|\.\d{10,}[eE]-2\d|\.\d{20,}[eE]-1\d|\.\d{30,}[eE]-\d)[\s,}\]\"]"
 )
 
-# A part of a number that is written by its code in a text, and a number with an exponent below zero that may have such parts: it would
-# not be seen. Codes alone tell nothing: .NET has one for each plus, as of phone numbers.
+# A part of a number that is written by its code in a text: nobody does so, and it would not be seen.
 _SPELLED = r"\\u00(?:[46]5|2[bBdDeE]|3\d)"
-_TINY_SPELLED = r"\"(?:[-+.\d]|\\u00(?:2[bBdDeE]|3\d))*(?:[eE]|\\u00[46]5)(?:-|\\u002[dD])(?:\d|\\u003\d)+\""
 
 # What begins an exponent below zero, as a number of two bytes, and as many bytes as stay in a processor's cache.
 _LOWER, _UPPER = (int.from_bytes(mark, "little") for mark in (b"e-", b"E-"))
@@ -257,7 +255,7 @@ def _tiny(payloads: pa.BinaryArray) -> Mask:
         edges = np.append(view.begin, view.end[-1]) - view.begin[0]
         rows = np.flatnonzero(_counts(places, edges))
         found[rows] = _matching(payloads.take(pa.array(rows)), _TINY)
-    return found | _matching(payloads, _TINY_SPELLED) if _has(data, _SPELLED) else found
+    return found | _matching(payloads, _SPELLED) if _has(data, _SPELLED) else found
 
 
 def _closed(places: Longs, data: npt.NDArray[np.uint8]) -> Longs:

@@ -11,7 +11,6 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from hashlib import blake2b
 from time import monotonic
 from typing import TypeAlias
@@ -99,9 +98,7 @@ class Archive:
     def _sweep(self, folders: set[str]) -> None:
         """Delete what runs that died had copied in part into these folders, once in each; a store keeps none of that."""
         for folder in sorted(folders - self._swept):
-            # Of one that may be written to alone nobody can tell what is in it.
-            with suppress(PermissionError):
-                self.files.sweep(folder, _DRAFT_SECONDS)
+            self.files.sweep(folder, _DRAFT_SECONDS)
             self._swept.add(folder)
 
     def _say(self, number: int) -> None:

@@ -145,16 +145,6 @@ def test_an_id_that_has_an_exponent_in_it_is_no_such_number() -> None:
     assert len(rows) == 8
 
 
-@pytest.mark.parametrize("text", ["\\u002B4915112345678", "\\u002B4e-7 \\u0035", "a\\u002DB\\u002e"])
-def test_a_text_with_codes_in_it_is_no_such_number(text: str) -> None:
-    """.NET has one for each plus: all records with one took fifteen times as long."""
-    schema = pa.schema([("c", pa.decimal128(10, 2)), ("phone", TEXT)])
-    payloads = pa.array([f'{{"c":1.5,"phone":"{text}"}}'.encode()] * 8)
-    batch, rows = JsonDecoder(schema).natively(payloads, 1)
-    assert batch["phone"].to_pylist() == [json.loads(f'"{text}"')] * 8
-    assert len(rows) == 8
-
-
 @settings(max_examples=examples(100))
 @given(st.lists(st.sampled_from([b"e-", b"E-", b"e", b"-", b"1"]), min_size=1), st.sampled_from([2, 4, 64]))
 def test_exponents_are_found_wherever_they_are(parts: list[bytes], block: int) -> None:

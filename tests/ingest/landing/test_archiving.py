@@ -200,20 +200,3 @@ def test_what_runs_that_died_had_copied_in_part_goes(tmp_path: Path) -> None:
         os.utime(draft, (time.time() - age,) * 2)
     assert archive.move(folder, list(enumerate(folder.walk())), threading.Event()) == []
     assert [path.name for path in tmp_path.rglob(".*.tmp")] == [f".{'b' * 32}.tmp"]
-
-
-def test_a_folder_that_nobody_may_look_into_is_archived_into(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As into one that may be written to alone: nothing was archived any more, into no folder."""
-    folder, to = PosixFiles(tmp_path / "landing"), PosixFiles(tmp_path / "archive")
-    for name in ("day=1/a", "day=2/b"):
-        folder.put(name, b"its content")
-
-    def sweep(_: PosixFiles, place: str, __: float) -> int:
-        raise PermissionError(13, "Permission denied", place)
-
-    monkeypatch.setattr(PosixFiles, "sweep", sweep)
-    known = list(enumerate(folder.walk()))
-    assert Archive(to, "its id").move(folder, known, threading.Event()) == []
-    assert (to.read("day=1/a"), to.read("day=2/b")) == (b"its content",) * 2
