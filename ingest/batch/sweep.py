@@ -93,8 +93,8 @@ def sweep_drafts(root: At) -> int:
     for folder in files.folders():
         with _passed_by(files, folder):
             gone += sum(files.sweep(place, _DRAFT_SECONDS) for place in (folder, f"{folder}/_delta_log"))
-    # In a store nobody begins a file under another name, and each of these folders is a request.
-    if not files.remote:
+    # Each of these folders is a request.
+    if files.drafts:
         with _passed_by(files, _OURS):
             gone += sum(files.sweep(place, _DRAFT_SECONDS) for place in _all_in(files, _OURS))
     return gone

@@ -50,6 +50,9 @@ _LEAST_BYTES, _MOST_BYTES, _BATCH_BYTES = 1_000, 1_000_000_000, 1_000_000
 # What a batch of one record has beside key and value, at the most.
 _AROUND_BYTES = 128
 
+# What librdkafka counts of each record beside key and value, at the most that it may be.
+_OWN_BYTES = 36
+
 # Among those that do not answer it is beside clusters, whose names are longer.
 _REGISTRY = "registry"
 
@@ -310,9 +313,14 @@ def most_bytes(topic: Topic, admin: AdminClient | None = None) -> int | None:
 
 def require_fitting(topic: Topic, records: DataFrame, told: Callable[[], PipelineError]) -> None:
     """Raises what is told where one of these records, each a `key` and a `value`, is larger than the topic takes."""
-    most = _sizes(topic).get("message.max.bytes", _BATCH_BYTES)
-    if not records.where(f"length(key) + coalesce(length(value), 0) > {most}").isEmpty():
+    if not records.where(f"length(key) + coalesce(length(value), 0) > {most_of_one(topic)}").isEmpty():
         raise told()
+
+
+def most_of_one(topic: Topic) -> int:
+    """How many bytes a record's key and value have at the most that is sent."""
+    most: int = _sizes(topic).get("message.max.bytes", _BATCH_BYTES)
+    return most - _OWN_BYTES
 
 
 def too_large(topic: Topic, table: str, version: int, keys: Sequence[str]) -> PipelineError:

@@ -25,7 +25,7 @@ from distributary.ingest.erasure import bodies
 from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.kept import NOT_LOOKED_INTO, AsTheyCame
-from distributary.ingest.erasure.named_otherwise import Names, are_made_of_values, concerning, names_of
+from distributary.ingest.erasure.named_otherwise import Names, concerning, made_of_values, names_of
 from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.ingest.erasure.replays import BRING_THEM_BACK, have_records
@@ -413,7 +413,7 @@ class _Work:
         keys = frozenset(key.encode() for key in self.wanted.keys)
         whose = with_replays(self.where.root, self.where.whose)
         fields, rules = fields_of(self.condition.tree), self.where.rules.in_quarantine(None)
-        made = any(are_made_of_values(fields, rule) for rule in rules)
+        made = [path for rule in rules for path in made_of_values(fields, rule)]
         which = Quarantined(self.condition, whose, keys, self.where.names(fields), made)
         found = self._told(
             QUARANTINE_TABLE, place, self._without(place, which.rows(self._keep(QUARANTINE_TABLE)))

@@ -32,11 +32,18 @@ def concerning(names: Names, fields: Sequence[Path]) -> Names:
     }
 
 
-def are_made_of_values(fields: Sequence[Path], rule: Reshape) -> bool:
-    """Whether a rule has any of these fields, by the names of tables, be no value that a record has: its hash, or a mask."""
+def made_of_values(fields: Sequence[Path], rule: Reshape) -> list[Path]:
+    """The fields of records of which a rule has these fields of tables be no value that a record has: a hash, or a mask."""
     names = names_of((), rule)
-    made = [in_table(path, names) for path, op in rule.ops if op.what in ("hash", "mask")]
-    return any(_leads_to(path, field) for path in made for field in fields)
+    made = [path for path, op in rule.ops if op.what in ("hash", "mask")]
+    return [path for path in made if any(_leads_to(in_table(path, names), field) for field in fields)]
+
+
+def has(value: Any, path: Path) -> bool:
+    """Whether an object has something at a path, or in what leads there and is no object, as a list is."""
+    if not path or not isinstance(value, dict):
+        return value is not None
+    return any(has(one, path[1:]) for name, one in value.items() if fold(name) == fold(path[0]))
 
 
 def in_table(path: Path, names: Names) -> Path:

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.file_anew import Mask
-from distributary.ingest.erasure.named_otherwise import Names, called
+from distributary.ingest.erasure.named_otherwise import Names, called, has
 from distributary.ingest.erasure.record import BATCH
 from distributary.ingest.erasure.rewriting import Rows
-from distributary.ingest.routing.as_said import holds
+from distributary.ingest.reshaping.rule import Path
+from distributary.ingest.routing.as_said import fields_of, holds
 from distributary.ingest.routing.conditions import ReadCondition
 
 COLUMNS = frozenset({"kafka_key", "value", "pipeline", "generation"})
@@ -44,7 +45,7 @@ class Quarantined:
     whose   the pipeline whose records alone are meant
     keys    keys of records that go, whatever they say
     names   what tables call fields otherwise than records do, each way once
-    made    whether tables have hashes or masks where the condition names a field
+    made    the fields of which tables have hashes or masks where the condition names a field
     unread  how many had bytes that are no JSON, of all that were looked at last
     as_they_came  how many had what tables have hashed or masked, of these
     """
@@ -53,7 +54,7 @@ class Quarantined:
     whose: Whose
     keys: frozenset[bytes] = frozenset()
     names: Sequence[Names] = ()
-    made: bool = False
+    made: Sequence[Path] = ()
     unread: int = 0
     as_they_came: int = 0
 
@@ -78,18 +79,24 @@ class Quarantined:
     def _says_so(self, value: bytes | None) -> bool:
         if value is None:
             return False
-        told = [holds(self.condition, each) for body in _bodies(value) for each in self._called(body)]
+        bodies = _bodies(value)
+        told = [holds(self.condition, each) for body in bodies for each in self._called(body)]
         if True in told:
             return True
         unread = not told or None in told
         self.unread += unread
-        self.as_they_came += self.made and not unread
+        self.as_they_came += not unread and any(has(body, path) for body in bodies for path in self.made)
         return False
 
     def _called(self, body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         """An object as it is, and by the names that tables have. Of which one a record would have been nobody knows."""
         yield body
-        yield from (each for one in self.names if (each := called(body, one)) != body)
+        # A field that would not be there by other names is null to a condition: what asks for that would find everybody.
+        there = [path for path in fields_of(self.condition.tree) if has(body, path)]
+        for one in self.names:
+            each = called(body, one)
+            if each != body and all(has(each, path) for path in there):
+                yield each
 
 
 def _bodies(value: bytes) -> list[Mapping[str, Any]]:

@@ -92,7 +92,10 @@ class Transitions:
             for one in map(self._description, known)
             if _are_states_of_one(one, now) and not _are_two_by_numbers(one, now)
         ]
-        led = chain(called_before(now), *(called_otherwise(one, now) for one in others))
+        led = chain(
+            called_before(now),
+            *(called_otherwise(one, now, anew=not _are_called_alike(one, now)) for one in others),
+        )
         told = chain.from_iterable(map(called_before, others))
         return [*dict.fromkeys(led)], columns, [*dict.fromkeys(told)]
 
@@ -144,7 +147,11 @@ def same_name(before: RecordDescription, after: RecordDescription) -> bool:
 def _are_states_of_one(one: RecordDescription, other: RecordDescription) -> bool:
     """Whether two descriptions are of one record type by what they are called, whichever of them came first, and in whichever version of a package."""
     alike = one.format == other.format and _unversioned(one.name) == _unversioned(other.name)
-    return alike or same_name(one, other) or same_name(other, one)
+    return alike or _are_called_alike(one, other)
+
+
+def _are_called_alike(one: RecordDescription, other: RecordDescription) -> bool:
+    return same_name(one, other) or same_name(other, one)
 
 
 def _unversioned(name: str) -> list[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
+import pyarrow.types as kinds
 
 from distributary.codecs.changes.classify import Fields, SchemaChange, matches
 from distributary.codecs.changes.description import FieldDescription, RecordDescription, TypeDescription
 from distributary.codecs.types.fields import part, parts
+from distributary.codecs.types.fit import is_number
 from distributary.codecs.types.walk import children, rebuilt
 from distributary.ingest.reshaping.leftovers import landing
 from distributary.ingest.reshaping.rule import Path, Reshape
@@ -101,21 +103,39 @@ def _renamed(fields: Sequence[FieldDescription], above: str) -> Iterator[SchemaC
         yield from _renamed(within.fields, f"{inside}.")
 
 
-def called_otherwise(before: Fields, after: Fields, above: str = "") -> Iterator[SchemaChange]:
+def called_otherwise(
+    before: Fields, after: Fields, above: str = "", *, anew: bool = False
+) -> Iterator[SchemaChange]:
     """The fields that are called otherwise in the second of two schemas of one record.
 
     Where a number is reused whose name is reserved, as Protobuf advises who renames a field, old values come by the new name. What is in
     a record is in it also where one became a list of them.
+
+    anew  whether numbers were given anew, as in another version of a package: they tell it of fields of one kind alone
     """
     for old, new in matches(before, after, reserved_too=True):
         if old is None or new is None:
             continue
         path = above + part(new.name)
-        if old.name != new.name:
-            yield SchemaChange("renamed", path, old.name, new.name)
         _, was = _innermost(old.type, "")
         inside, now = _innermost(new.type, path)
-        yield from called_otherwise(was, now, f"{inside}.")
+        if old.name != new.name:
+            if anew and not _are_one_by_aliases(old, new) and _kind(was) != _kind(now):
+                continue
+            yield SchemaChange("renamed", path, old.name, new.name)
+        yield from called_otherwise(was, now, f"{inside}.", anew=anew)
+
+
+def _are_one_by_aliases(old: FieldDescription, new: FieldDescription) -> bool:
+    return old.name in new.aliases or new.name in old.aliases
+
+
+def _kind(of: TypeDescription) -> str:
+    """What values are like: an address may become bytes, and no time."""
+    if of.fields:
+        return "struct"
+    is_text = any(has(of.column) for has in (kinds.is_string, kinds.is_binary, kinds.is_large_string))
+    return "text" if is_text else "number" if is_number(of.column) else str(of.column)
 
 
 def _innermost(of: TypeDescription, path: str) -> tuple[str, TypeDescription]:

@@ -136,7 +136,7 @@ def sent() -> int:
 class InStore(ABC, Generic[C]):
     """What all stores' implementations of `contract.Files` have in common: where they are, and who asks for them."""
 
-    remote = True
+    remote, drafts = True, True
 
     def __init__(self, place: Place, given: StorageOptions) -> None:
         """Asks nothing of the store yet. Raises ConfigError for options that cannot work."""

@@ -51,6 +51,11 @@ class Files(Protocol):
         ...
 
     @property
+    def drafts(self) -> bool:
+        """Whether a file is begun under another name, so that killed writers leave something to `sweep`."""
+        ...
+
+    @property
     def patience(self) -> float | None:
         """For how many seconds a client of somebody else's is waited for that would wait for the place for ever; None where it ends by itself."""
         ...

@@ -65,6 +65,8 @@ _PARTS_AT_ONCE = 2
 class ObjectFiles(InStore["ObjectStore"]):
     """The files below a prefix of a bucket. See `contract.Files`."""
 
+    drafts = False
+
     @staticmethod
     def connected(place: Place, given: StorageOptions) -> ObjectStore:
         """A new client for a bucket."""

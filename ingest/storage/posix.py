@@ -31,7 +31,7 @@ _ASIDE = re.compile(r"\.distributary-[0-9a-f]{32}\.aside")
 class PosixFiles:
     """The files of a folder, which need not be there yet. See `contract.Files`."""
 
-    remote = False
+    remote, drafts = False, True
     patience = None
 
     def __init__(self, root: str | os.PathLike[str]) -> None:

@@ -11,6 +11,7 @@ from tests.ingest.queries import GOLF, batches
 
 from distributary.ingest.batch.sweep import sweep, sweep_drafts
 from distributary.ingest.parquet.data_file import file_name, owner
+from distributary.ingest.storage.posix import PosixFiles
 
 GENERATION, OTHER = "a" * 32, "b" * 32
 
@@ -91,6 +92,13 @@ def test_entries_that_are_not_ours_keep_nothing_from_being_swept(
     assert "lost+found is not swept, since it may not be read" in caplog.text
 
 
+class InHdfs(PosixFiles):
+    """As far from here, where files are begun under other names, too."""
+
+    remote = True
+
+
+@pytest.mark.parametrize("place", [PosixFiles, InHdfs])
 @pytest.mark.parametrize(
     "folders",
     [
@@ -100,7 +108,7 @@ def test_entries_that_are_not_ours_keep_nothing_from_being_swept(
     ],
 )
 def test_files_that_were_never_finished_go_when_they_are_old(
-    tmp_path: Path, folders: tuple[str, ...]
+    tmp_path: Path, folders: tuple[str, ...], place: type[PosixFiles]
 ) -> None:
     for folder in map(tmp_path.joinpath, folders):
         folder.mkdir(parents=True)
@@ -108,7 +116,7 @@ def test_files_that_were_never_finished_go_when_they_are_old(
             draft = folder / f".{name}.tmp"
             draft.touch()
             os.utime(draft, (time.time() - age,) * 2)
-    assert sweep_drafts(tmp_path) == 2
+    assert sweep_drafts(place(tmp_path)) == 2
     assert [path.name for path in tmp_path.rglob(".*.tmp")] == [f".{'b' * 32}.tmp"] * 2
 
 

@@ -16,7 +16,7 @@ from distributary.ingest.storage.stream import Upload
 class MemoryFiles:
     """See `contract.Files`. `asked` counts the calls by their names, `told` the names in the longest listing."""
 
-    remote = False
+    remote, drafts = False, False
     patience = None
 
     def __init__(self) -> None:

@@ -189,7 +189,7 @@ class Run:
 class Stepped:
     """The world's files to one run: it stands still before each call and behind it. See `contract.Files`."""
 
-    remote = False
+    remote, drafts = False, False
     patience = None
 
     def __init__(self, run: Run) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, Producer
 from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -289,6 +289,18 @@ def test_a_row_that_is_too_large_has_the_rows_before_it_sent_once_and_not_by_eac
     DeltaTable(url).delete("city = 'Ulm'")
     bring_up(spark, one, root.below("gold"), outside, whole=False)
     assert sent == [b'{"city":"Bonn"}'] * 2
+
+
+def test_what_is_looked_for_is_what_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that was nearly too large was not found, and those before it went there again with each turn."""
+    monkeypatch.setattr(to_kafka, "most_bytes", lambda *_: 2_128)
+    topic = Topic("games", {"bootstrap.servers": "127.0.0.1:1"}, "sender")
+    producer = Producer({**topic.kafka, **to_kafka._sizes(topic), "log_level": 0})
+    most = to_kafka.most_of_one(topic) - 1
+    producer.produce(topic.name, key=b"k", value=b"x" * most)
+    with pytest.raises(KafkaException, match="MSG_SIZE_TOO_LARGE"):
+        producer.produce(topic.name, key=b"k", value=b"x" * (most + 1))
+    producer.purge()
 
 
 @pytest.mark.spark

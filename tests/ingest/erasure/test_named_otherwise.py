@@ -13,9 +13,11 @@ from tests.ingest.pipelines import settings
 from tests.ingest.upkeep.test_maintain import own
 
 from distributary.ingest.columns.layout import OWN, SOURCE
+from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure import erase as module
 from distributary.ingest.erasure.erase import Wanted, erase
 from distributary.ingest.erasure.named_otherwise import called, concerning, names_of
+from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.reshaping.rule import Op, Reshape
 from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.routing.tree import Call, Field, Literal
@@ -80,7 +82,8 @@ def test_records_that_have_as_it_came_what_tables_have_hashed_are_told(
     create(root.below("games").url, pa.schema([("mail", pa.string())]), {ENTITY_PROPERTY: "chess"})
     quarantine = root.below("quarantine").url
     create(quarantine, QUARANTINE_SCHEMA, {})
-    values = [b'{"email": "ann@example.org"}', None]
+    # Of those that have no such field none is as it came.
+    values = [b'{"email": "ann@example.org"}', b'{"level": 1}', b'{"email": null}', None]
     rows = [{"value": value, "pipeline": given.name} for value in values]
     write_deltalake(quarantine, pa.Table.from_pylist(rows, QUARANTINE_SCHEMA), mode="append")
     condition = ReadCondition(Call("=", (Field((field,)), Literal("5f2a"))))
@@ -89,6 +92,16 @@ def test_records_that_have_as_it_came_what_tables_have_hashed_are_told(
     assert [one[:60] for one in told.left] == [
         "1 records have as it came what tables have hashed or masked: "[:60]
     ][:count]
+
+
+def test_nobody_is_meant_for_want_of_a_field_that_is_there_by_its_own_name() -> None:
+    """What another table calls otherwise is no value that this record lacks."""
+    lacks = Call("is null", (Field(("email",)),))
+    condition = ReadCondition(Call("and", (Call("=", (Field(("level",)), Literal(7))), lacks)))
+    which = Quarantined(condition, Whose.of("games"), names=[{("email",): "mail"}])
+    said = [b'{"level": 7, "email": "ann@example.org"}', b'{"level": 7}']
+    rows = {"kafka_key": [b"a"] * 2, "value": said, "pipeline": ["games"] * 2, "generation": ["g"] * 2}
+    assert which.rows().met(pa.RecordBatch.from_pydict(rows)).tolist() == [False, True]
 
 
 def test_fields_have_the_names_that_a_rule_and_delta_give() -> None:

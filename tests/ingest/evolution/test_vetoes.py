@@ -289,6 +289,25 @@ def test_a_number_tells_it_of_protobuf(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("field", "found"),
+    [
+        ("int64 at = 2;", []),
+        ("repeated Who at = 2;", []),
+        ("bytes mail = 2;", ["field mail was called email"]),
+        ("Who who = 4;", ["field who.mail was called email"]),
+    ],
+)
+def test_in_another_version_of_its_package_a_number_tells_it_of_a_field_of_its_kind(
+    tmp_path: Path, field: str, found: list[str]
+) -> None:
+    """Numbers begin anew there: a time is nobody's address, and all records of the new version went to quarantine."""
+    text = "package games.v%d; message Event { string game = 1; %s } message Who { string %s = 1; }"
+    earlier = text % (1, "string email = 2; Who who = 4;", "email")
+    later = text % (2, field, "mail")
+    assert of_protobuf(tmp_path, earlier, later, leave=["email", "who.email"]) == found
+
+
+@pytest.mark.parametrize(
     ("before", "after", "now"),
     [
         ("Who who = 1;", "repeated Who who = 1;", "who.element.mail"),
