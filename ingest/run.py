@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from distributary.codecs.base import load_codec
 from distributary.ingest.inference.entities import infer_entities, keep
 from distributary.ingest.inference.topic import infer
+from distributary.ingest.inputs.before_a_look import require_had_before
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.lease.holding import looked_for
@@ -126,6 +127,7 @@ def schemas_of(
     if as_kept and not isinstance(location, EntitySchemas) and location.latest() is not None:
         yield location
         return
+    require_had_before(settings, channels)
     topics = channels.records(spark, settings.name, settings.source, settings.route)
     if (told := channels.columns()) is not None:
         take_columns(location, location.subject, settings.decode, told)

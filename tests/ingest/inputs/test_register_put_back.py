@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.ingest.pipelines import begun, checkpoint
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.beginnings import after_others, as_read_now
 from distributary.ingest.checkpoint.generation import Start, World, born
 from distributary.ingest.commit_log.entries import Standing
+from distributary.ingest.infer import look
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.landing.numbers import first_offset
+from distributary.ingest.run import schemas_of
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels
 from distributary.producer_sim.verify.topic_check import check_topics, topics_now
@@ -98,3 +102,20 @@ def test_what_another_run_has_registered_and_read_since_is_known(chosen: Setting
     with open_source(chosen) as before, open_source(chosen) as channels:
         assert channels.end_offsets() == positions(2)
         before.require_had(positions(2))
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("by", ["infer", "run"])
+def test_nobody_looks_before_who_goes_on_has_it_held_against_the_log(
+    chosen: Settings, tmp_path: Path, spark: SparkSession, by: str
+) -> None:
+    with open_source(chosen) as channels:
+        born(checkpoint(tmp_path), "landed", world(channels), Start("resume"))
+    begun(checkpoint(tmp_path), positions(2))
+    with ExitStack() as stack, OLDER:
+        if by == "infer":
+            look(chosen, True, None, lambda _: nullcontext(spark))
+        channels = stack.enter_context(open_source(chosen))
+        stack.enter_context(schemas_of(chosen, spark, channels))
+    with open_source(chosen) as channels:
+        assert channels.ends() == positions(1)
