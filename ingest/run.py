@@ -110,6 +110,8 @@ def schemas_of(
     now. `tell` is told when the registry's answers come from its cache. With `as_kept` the source is not asked for what it brings: records
     that were read before need no more than what was kept for them.
     """
+    if not as_kept:
+        require_had_before(settings, channels)
     if (brought := channels.schemas()) is not None:
         yield brought
         return
@@ -127,7 +129,6 @@ def schemas_of(
     if as_kept and not isinstance(location, EntitySchemas) and location.latest() is not None:
         yield location
         return
-    require_had_before(settings, channels)
     topics = channels.records(spark, settings.name, settings.source, settings.route)
     if (told := channels.columns()) is not None:
         take_columns(location, location.subject, settings.decode, told)
