@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -22,31 +23,52 @@ from distributary.ingest.tables.transaction import GENERATION, OFFSETS, told_by
 _MOST_LOOKED_AT = 100
 
 
+@dataclass(frozen=True, slots=True)
+class Had:
+    """How far a source was read by its pipeline.
+
+    ends    behind what was read of each partition; nothing where nobody knows
+    topics  by which ids it was read, as far as that is known
+    """
+
+    ends: Positions = field(default_factory=dict)
+    topics: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: Settings) -> Had:
+        """As the checkpoint's log says, and the ledger where what gives offsets is kept beside the tables. Of a log that is damaged, which a run tells, nobody knows."""
+        checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+        root = open_files(settings.sink.root, settings.storage)
+        try:
+            generation, so_far = read_generation(checkpoint), checkpoint.log.state().so_far
+        except CheckpointMismatch:
+            return cls()
+        mine = set[str]() if generation is None else {generation.id}
+        if generation is None and settings.start == "from_tables":
+            owners = Records(root).all().values()
+            mine = {one.generation for one in owners if one.pipeline == settings.name}
+        # The tables may be newer than the log, and who is told so goes on from them.
+        ledger = _in_ledger(root, mine) if _gives_offsets(settings) else {}
+        topics = {} if generation is None else generation.as_of(so_far).world.topics
+        return cls(highest({} if so_far is None else so_far.ends, ledger), topics)
+
+
 def require_had_before(settings: Settings, channels: Channels) -> None:
     """Raises CheckpointMismatch where what gives offsets was put back from a copy that is older than the checkpoint's log, or than the ledger: after a look nothing shows that any more.
 
-    A log that is damaged, and a topic that was made anew, are told where the log is gone on with.
+    A topic that was made anew is told where the log is gone on with.
     """
-    if settings.source.files is None and settings.source.kinesis is None:
-        return  # nothing is kept beside the tables
-    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
-    root = open_files(settings.sink.root, settings.storage)
-    try:
-        # The log first, and then what gives offsets, which is never behind it.
-        generation, so_far = read_generation(checkpoint), checkpoint.log.state().so_far
-    except CheckpointMismatch:
+    if not _gives_offsets(settings):
         return
-    if generation is None:
-        if settings.start == "from_tables":
-            owners = Records(root).all().values()
-            mine = {one.generation for one in owners if one.pipeline == settings.name}
-            if had := _in_ledger(root, mine):
-                channels.require_had(had)
-        return
-    # The tables may be newer than the log, and who is told so goes on from them.
-    had = highest({} if so_far is None else so_far.ends, _in_ledger(root, {generation.id}))
-    if had and not made_anew(generation.as_of(so_far).world.topics, channels.topic_ids()):
-        channels.require_had(had)
+    # What was read first, and then what gives offsets, which is never behind it.
+    had = Had.of(settings)
+    if had.ends and not made_anew(had.topics, channels.topic_ids()):
+        channels.require_had(had.ends)
+
+
+def _gives_offsets(settings: Settings) -> bool:
+    """Whether it is kept beside the tables which record has which offset."""
+    return settings.source.files is not None or settings.source.kinesis is not None
 
 
 def _in_ledger(root: Files, generations: Collection[str]) -> Positions:

@@ -149,6 +149,10 @@ def test_a_checkpoint_and_a_register_that_are_older_than_the_tables_are_not_look
         in_ledger(tmp_path, generation.id, 2)
         with OLDER:
             require_had_before(chosen, channels)
+    (told,) = check_topics(topics_now(chosen), (), None)
+    assert "put back from an older copy" in str(told)
+    with open_source(chosen) as channels:
+        assert channels.ends() == positions(1)
 
 
 def test_nor_is_a_register_that_is_older_than_the_tables_that_are_gone_on_from(
