@@ -36,17 +36,17 @@ class Had:
 
     @classmethod
     def of(cls, settings: Settings) -> Had:
-        """As the checkpoint's log says, and the ledger where what gives offsets is kept beside the tables. Of a log that is damaged, which a run tells, nobody knows."""
+        """As the checkpoint's log says, and the ledger where what gives offsets is kept beside the tables. Of what is damaged, which a run tells, nobody knows."""
         checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
         root = open_files(settings.sink.root, settings.storage)
         try:
             generation, so_far = read_generation(checkpoint), checkpoint.log.state().so_far
+            mine = set[str]() if generation is None else {generation.id}
+            if generation is None and settings.start == "from_tables":
+                owners = Records(root).all().values()
+                mine = {one.generation for one in owners if one.pipeline == settings.name}
         except CheckpointMismatch:
             return cls()
-        mine = set[str]() if generation is None else {generation.id}
-        if generation is None and settings.start == "from_tables":
-            owners = Records(root).all().values()
-            mine = {one.generation for one in owners if one.pipeline == settings.name}
         # The tables may be newer than the log, and who is told so goes on from them.
         ledger = _in_ledger(root, mine) if _gives_offsets(settings) else {}
         topics = {} if generation is None else generation.as_of(so_far).world.topics
