@@ -15,6 +15,7 @@ from distributary.codecs.base import load_codec
 from distributary.codecs.changes_between import Changes, changes_between
 from distributary.ingest.inference import entities, topic
 from distributary.ingest.inference.bound import Looked, check_bound
+from distributary.ingest.inputs.before_a_look import require_had_before
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.schemas.hints import hinted, hints_of, with_hints
 from distributary.ingest.schemas.inferred import SchemaLocation
@@ -139,6 +140,7 @@ class _Look:
         if before is not None and not self.refresh:
             return self._there({None: before})[0]
         with self.make_session(self.settings) as spark, open_source(self.settings, spark) as channels:
+            require_had_before(self.settings, channels)
             told = channels.columns()
             found = (
                 topic.infer(self._topics(channels, spark), self.settings.decode, channels, self.sample)
@@ -154,6 +156,7 @@ class _Look:
         if before and not self.refresh:
             return self._there({location.entity(name): schema for name, schema in before.items()})
         with self.make_session(self.settings) as spark, open_source(self.settings, spark) as channels:
+            require_had_before(self.settings, channels)
             decode, route = self.settings.decode, self.settings.route
             found = entities.infer_entities(
                 self._topics(channels, spark), decode, route, channels, self.sample

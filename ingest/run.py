@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from distributary.codecs.base import load_codec
 from distributary.ingest.inference.entities import infer_entities, keep
 from distributary.ingest.inference.topic import infer
+from distributary.ingest.inputs.before_a_look import require_had_before
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.lease.holding import looked_for
@@ -109,6 +110,8 @@ def schemas_of(
     now. `tell` is told when the registry's answers come from its cache. With `as_kept` the source is not asked for what it brings: records
     that were read before need no more than what was kept for them.
     """
+    if not as_kept:
+        require_had_before(settings, channels)
     if (brought := channels.schemas()) is not None:
         yield brought
         return

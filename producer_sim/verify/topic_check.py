@@ -9,13 +9,12 @@ from datetime import datetime
 from pyspark.sql import SparkSession
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import made_anew
+from distributary.ingest.inputs.before_a_look import Had
 from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.moments import begins_now, last_offsets
-from distributary.ingest.storage.opening import open_files
 from distributary.producer_sim.verify.coverage import Partition
 from distributary.producer_sim.verify.ledger_check import Batch, reached
 from distributary.producer_sim.verify.log_check import LogNow
@@ -49,7 +48,7 @@ class TopicsNow:
 def topics_now(settings: Settings, spark: SparkSession | None = None) -> TopicsNow:
     """The topics as they are now, asked within the session's JVM where there is one. Raises BrokerUnavailable, and SetupError for a topic that is not there."""
     # The log first, and then what gives offsets, which is never behind it.
-    source, had = settings.source, _had(settings)
+    source, had = settings.source, Had.of(settings).ends
     with open_source(settings, spark) as channels:
         try:
             channels.require_had(had)
@@ -62,15 +61,6 @@ def topics_now(settings: Settings, spark: SparkSession | None = None) -> TopicsN
         # A look may give numbers to what is new, and without a log nobody can tell whether they were given before.
         ends = channels.end_offsets() if had else channels.ends()
         return TopicsNow(channels.topic_ids(), earliest, ends, begins, until, by_time)
-
-
-def _had(settings: Settings) -> Positions:
-    """How far the checkpoint's log has come; nothing where there is none, and where that is damaged, which is told apart."""
-    try:
-        so_far = Checkpoint(open_files(settings.checkpoint, settings.storage)).log.state().so_far
-    except CheckpointMismatch:
-        return {}
-    return {} if so_far is None else so_far.ends
 
 
 def check_topics(topics: TopicsNow, ledger: Sequence[Batch], log: LogNow | None) -> Iterator[Difference]:

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.ingest.pipelines import begun, checkpoint
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.beginnings import after_others, as_read_now
 from distributary.ingest.checkpoint.generation import Start, World, born
-from distributary.ingest.commit_log.entries import Standing
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.commit_log.entries import Owner, Standing
+from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.infer import look
+from distributary.ingest.inputs.before_a_look import require_had_before
 from distributary.ingest.inputs.opening import open_source
-from distributary.ingest.kafka.offsets import Positions
+from distributary.ingest.kafka.offsets import Positions, offsets_to_json
 from distributary.ingest.landing import register
 from distributary.ingest.landing.numbers import first_offset
+from distributary.ingest.log_paths import LOG
+from distributary.ingest.run import schemas_of
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels
+from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.log import put_entry
+from distributary.ingest.tables.transaction import GENERATION, OFFSETS
 from distributary.producer_sim.verify.topic_check import check_topics, topics_now
 
 OLDER = pytest.raises(
@@ -105,3 +117,60 @@ def test_what_another_run_has_registered_since_is_known(
         with open_source(chosen) as others:
             assert others.end_offsets() == positions(2)
         assert goes_on(chosen, channels, positions(2)).ends == positions(2)
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("by", ["infer", "run"])
+def test_nobody_looks_before_who_goes_on_has_it_held_against_the_log(
+    chosen: Settings, tmp_path: Path, spark: SparkSession, by: str
+) -> None:
+    with open_source(chosen) as channels:
+        born(checkpoint(tmp_path), "landed", world(channels), Start("resume"))
+    begun(checkpoint(tmp_path), positions(2))
+    with ExitStack() as stack, OLDER:
+        if by == "infer":
+            look(chosen, True, None, lambda _: nullcontext(spark))
+        channels = stack.enter_context(open_source(chosen))
+        stack.enter_context(schemas_of(chosen, spark, channels))
+    with open_source(chosen) as channels:
+        assert channels.ends() == positions(1)
+
+
+def in_ledger(root: Path, generation: str, number: int) -> None:
+    """Have the ledger tell, below what another pipeline and upkeep did since, that a generation has read the files before this number."""
+    ledger = root / "lake" / BATCHES_TABLE
+    (ledger / LOG).mkdir(parents=True)
+    read = json.dumps(offsets_to_json({"landing": {0: (0, first_offset(number))}}))
+    for version, told in enumerate([{GENERATION: generation, OFFSETS: read}, {GENERATION: "another"}, {}]):
+        assert put_entry(ledger, version, [{"commitInfo": told}])
+
+
+def test_a_checkpoint_and_a_register_that_are_older_than_the_tables_are_not_looked_by(
+    chosen: Settings, tmp_path: Path
+) -> None:
+    """As a copy has them that was made while a run went on: who is told that the checkpoint is older goes on from the tables."""
+    with open_source(chosen) as channels:
+        generation = born(checkpoint(tmp_path), "landed", world(channels), Start("resume"))
+        begun(checkpoint(tmp_path), positions(1))
+        require_had_before(chosen, channels)
+        in_ledger(tmp_path, generation.id, 2)
+        with OLDER:
+            require_had_before(chosen, channels)
+    (told,) = check_topics(topics_now(chosen), (), None)
+    assert "put back from an older copy" in str(told)
+    with open_source(chosen) as channels:
+        assert channels.ends() == positions(1)
+
+
+def test_nor_is_a_register_that_is_older_than_the_tables_that_are_gone_on_from(
+    chosen: Settings, tmp_path: Path
+) -> None:
+    in_ledger(tmp_path, "dead", 2)
+    owner = Owner("landed", "gone", "dead", "dead")
+    assert Records(files_at(tmp_path / "lake")).put("silver_landing", 0, owner)
+    from_tables = chosen.model_copy(update={"start": "from_tables"})
+    with open_source(chosen) as channels:
+        with OLDER:
+            require_had_before(from_tables, channels)
+        # What reads all again gives numbers anew.
+        require_had_before(chosen.model_copy(update={"start": "again"}), channels)
