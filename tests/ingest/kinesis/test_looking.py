@@ -250,6 +250,25 @@ def test_pieces_are_forgotten_but_for_the_newest_of_each_shard(world: World) -> 
     assert world.looking().lines[0].end == 8
 
 
+def test_a_stream_in_which_nothing_comes_for_weeks_is_said_so_once(world: World) -> None:
+    """No batch comes behind which anything was forgotten, and who goes on reads all that is kept."""
+    looking = world.looking()
+    world.stream.put_into(0, *values(2))
+    looking.look()
+    for _ in range(40):
+        world.clock.at += 12 * HOUR
+        looking.look()
+    assert kinds(looking) == kinds(world.looking()) == ["records", "idle"]
+    assert len(list(world.kept.list("0000000000"))) == 2
+    # It is known that nothing came up to then.
+    world.clock.at += 12 * HOUR
+    world.stream.put_into(0, *values(2, 2))
+    for one in (world.looking(), looking):
+        one.look()
+        assert world.rows(one) == list(enumerate(values(4)))
+        assert kinds(one) == ["records", "idle", "records"]
+
+
 def test_what_somebody_left_who_stood_still_counts_for_nothing(world: World) -> None:
     looking = world.looking()
     world.stream.put_into(0, *values(2))
