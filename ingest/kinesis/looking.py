@@ -185,9 +185,10 @@ class Looking:
             if not line.pieces:
                 line.reached = max([self.begun.made, *(one.reached for one in self._known_parents(number))])
         for number, line in sorted(self.lines.items()):
-            if number not in listed and not line.is_over:
-                self._lose(line, line.reached)
-                self._add(line, "ended")
+            # Somebody else may have come further, who has no more of it by now, either.
+            while number not in listed and not line.is_over:
+                if self._lose(line, line.reached) or line.pieces[-1].kind == "lost":
+                    self._add(line, "ended")
 
     def _refused(self, line: Line) -> SetupError | None:
         """Why a line cannot be read that is read on, as where it is not there."""

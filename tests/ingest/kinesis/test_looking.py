@@ -151,6 +151,24 @@ def test_a_closed_shard_that_goes_amid_its_reading_is_told_as_lost_and_ends_no_r
     assert [value for _, value in world.rows(looking, 1)] == [b"4"]
 
 
+@pytest.mark.parametrize("is_told", [False, True])
+def test_what_was_lost_of_a_closed_shard_is_told_though_another_one_had_read_some_of_it(
+    world: World, *, is_told: bool
+) -> None:
+    stood_still, other = world.looking(), world.looking()
+    world.stream.put_into(0, *values(2))
+    other.look()
+    world.stream.put_into(0, *values(3))
+    world.stream.split(0)
+    world.clock.at += 25 * HOUR
+    if is_told:
+        world.looking()
+    for one in (stood_still, other):
+        one.look()
+        assert kinds(one) == kinds(world.looking()) == ["records", "lost", "ended"]
+        assert one.lines[0].end == 3
+
+
 def test_records_that_retention_took_before_they_were_read_have_a_place(world: World) -> None:
     world.stream.put_into(0, *values(3))
     looking = world.looking()
