@@ -23,8 +23,8 @@ from distributary.ingest.columns.layout import source_of
 PartitionValues: TypeAlias = tuple[tuple[str, str | None], ...]
 """Of a file the value of each column that its table is in partitions by, as the log writes it; none of a table that is whole."""
 
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-"""What Hive's folders, which others make, call the partition without a value."""
+# What Hive's folders, which others make, call the partition without a value.
+_NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
 # As long as the name of a folder may be, which others make of a column's name and its value, with escapes.
 _LONGEST_FOLDER = 255
@@ -120,7 +120,7 @@ def unwritable(column: str, values: pa.Array) -> npt.NDArray[np.bool_]:
         return none
     room = _LONGEST_FOLDER - len(quote(column, safe="")) - 1
     encoded = values.dictionary_encode()
-    found = [text == NO_VALUE or _is_longer(text, room) for text in encoded.dictionary.to_pylist()]
+    found = [text == _NO_VALUE or _is_longer(text, room) for text in encoded.dictionary.to_pylist()]
     if not any(found):
         return none
     return _true(pa.array([*found, False]).take(encoded.indices.fill_null(len(found))))

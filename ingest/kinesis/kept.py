@@ -1,8 +1,8 @@
 """What was read of a stream, kept until it is in tables: pieces of shards, each a file that is put if absent.
 
 `<shard>/<piece>.arrow`, both as numbers, and `stream.json`. A piece has records, which its place in the shard gives their offsets,
-and says how far the shard was read: so records and the number of each become known in one moment, once, whoever reads beside. The
-format has a version; of a newer one nothing is read but that it is newer.
+and says how far the shard was read: so records and the number of each become known in one moment, once, whoever reads beside. Only
+that nothing came is put again where it stands, with a later moment. The format has a version; of a newer one nothing is read but that it is newer.
 """
 
 from __future__ import annotations
@@ -135,6 +135,10 @@ class Kept:
         if info is None:
             raise FileNotFoundError(piece.path)
         return self._read(info)
+
+    def put_again(self, piece: Piece) -> None:
+        """Put a piece without records in its own place, where it says more by now. One that somebody else put behind it stays as it is."""
+        self.files.put(piece.path, _as_bytes(piece, None))
 
     def forget(self, pieces: Iterable[Piece]) -> None:
         """Delete them. What cannot be deleted now is no harm."""

@@ -185,9 +185,10 @@ class Looking:
             if not line.pieces:
                 line.reached = max([self.begun.made, *(one.reached for one in self._known_parents(number))])
         for number, line in sorted(self.lines.items()):
-            if number not in listed and not line.is_over:
-                self._lose(line, line.reached)
-                self._add(line, "ended")
+            # Somebody else may have come further, who has no more of it by now, either.
+            while number not in listed and not line.is_over:
+                if self._lose(line, line.reached) or line.pieces[-1].kind == "lost":
+                    self._add(line, "ended")
 
     def _refused(self, line: Line) -> SetupError | None:
         """Why a line cannot be read that is read on, as where it is not there."""
@@ -219,8 +220,15 @@ class Looking:
             if not self._add(line, "records", found):
                 return False
         elif not found.ended and (moved or found.reached - kept >= _IDLE_MILLIS):
-            return self._add(line, "idle", found)
+            return self._prolong(line, found) if _is_idle(line, found) else self._add(line, "idle", found)
         return not found.ended or self._add(line, "ended", found)
+
+    def _prolong(self, line: Line, found: Fetched) -> bool:
+        """Have the word that nothing came say so up to now: of a stream that stands still one an hour would be there for each of its shards."""
+        piece = replace(line.pieces[-1], reached=found.reached)
+        self.kept.put_again(piece)
+        line.pieces[-1] = piece
+        return True
 
     def _lose(self, line: Line, resumed: int) -> bool:
         """Have a place for what is gone, be it however much; whether nobody else was first."""
@@ -261,6 +269,12 @@ class Looking:
                 f"stream {self.stream.arn} was deleted and made anew: what was read counts other records. Run again; it tells what there is to do"
             )
         return now.retention
+
+
+def _is_idle(line: Line, found: Fetched) -> bool:
+    """Whether the newest word of a line says that nothing came, and nothing did since."""
+    newest = line.pieces[-1] if line.pieces else None
+    return newest is not None and newest.kind == "idle" and newest.sequence == found.sequence
 
 
 def _still_good(line: Line) -> tuple[str | None, bool]:

@@ -5,6 +5,7 @@ https://openlineage.io/docs/spec/naming
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -13,6 +14,9 @@ from distributary.ingest.storage.place import Place
 
 # Two words of one store's, of which the specification has one.
 _SCHEMES = {"s3a": "s3", "abfs": "abfss"}
+
+# In front of a broker, as Confluent Cloud tells it: Kafka's clients leave it out.
+_PROTOCOL = re.compile(r"(SASL_)?(PLAINTEXT|SSL)://", re.IGNORECASE)
 
 _HAVE_ROWS = frozenset({"table", "bronze", "quarantine", "ledger"})
 
@@ -27,13 +31,14 @@ class DatasetName:
 
 def dataset_name(node: FlowNode) -> DatasetName:
     """What a topic, a table or files are called."""
-    if "/" in node.about:
+    if "/" in node.about and not _PROTOCOL.match(node.about):
         return _of_place(Place.parse(node.about))
     kind, colon, place = node.about.partition(":")
     if kind == "kinesis" and colon:
         return DatasetName(f"kinesis://{place}", node.name)
     # The first of the brokers that one is told of: all of them lead to one cluster.
-    return DatasetName(f"kafka://{node.about.partition(',')[0].strip()}", node.name)
+    first = node.about.partition(",")[0].strip()
+    return DatasetName(f"kafka://{_PROTOCOL.sub('', first, count=1)}", node.name)
 
 
 def _of_place(place: Place) -> DatasetName:

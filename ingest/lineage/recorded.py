@@ -11,7 +11,6 @@ from typing import Any
 from pyarrow import dataset
 
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
-from distributary.ingest.pins import DATA_LOST
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import is_there, opened
 from distributary.ingest.tables.ledger import batches_of
@@ -23,7 +22,6 @@ _COLUMNS = (
     "rows_tables",
     "rows_quarantined",
     "rows_dropped",
-    "rows_by_reason",
     "offsets",
     "gaps",
 )
@@ -53,12 +51,11 @@ class Recorded:
         self.tables += row["rows_tables"]
         self.quarantined += row["rows_quarantined"]
         self.dropped += row["rows_dropped"]
-        # Its offsets are those of which Kafka had no record any more.
-        if DATA_LOST not in json.loads(row["rows_by_reason"]):
-            for topic, partitions in json.loads(row["offsets"]).items():
-                self.read[topic] += sum(end - begin for begin, end in partitions.values())
-            for topic, gaps in json.loads(row["gaps"]).items():
-                self.read[topic] -= sum(gaps.values())
+        for topic, partitions in json.loads(row["offsets"]).items():
+            self.read[topic] += sum(end - begin for begin, end in partitions.values())
+        # Those of which Kafka had no record any more among them.
+        for topic, gaps in json.loads(row["gaps"]).items():
+            self.read[topic] -= sum(gaps.values())
 
 
 def recorded(root: Files, pipeline: str) -> Recorded:

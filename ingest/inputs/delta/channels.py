@@ -53,7 +53,7 @@ class Tables:
         self._waits = waits or Waits()
         self.before = given.preimages == "delete"
         # Of each table the columns as they were asked for last, and as of which version.
-        self._layouts: dict[str, tuple[int, pa.Schema]] = {}
+        self._layouts: dict[str, tuple[int, tuple[pa.Schema, Sequence[str]]]] = {}
         # Of each table its id, by which entry of its log that is known, and up to which one.
         self._ids: dict[str, tuple[str, int, str, int]] = {}
 
@@ -176,6 +176,10 @@ class Tables:
 
     def layout(self, topic: str, end: int | None = None) -> pa.Schema:
         """A table's columns, as of before this offset, or of now."""
+        return self.layout_and_partitions(topic, end)[0]
+
+    def layout_and_partitions(self, topic: str, end: int | None = None) -> tuple[pa.Schema, Sequence[str]]:
+        """The same, and which of them its files are told apart by."""
         log = self.logs[topic]
         version = log.behind_newest() - 1 if end is None else max(end - 1, 0) >> VERSION_BITS
         known = self._layouts.get(topic)
@@ -239,18 +243,12 @@ class TableRecords(ByRanges):
             is_older = file.change == DELETED and file.version > log.first()
             later = bisect_right(others, file.version - is_older)
             by_columns.setdefault([*others, behind][later], []).append(file)
-        frames = [
-            records_of(
-                self.spark,
-                topic,
-                log.place,
-                some,
-                self.tables.layout(topic, version << VERSION_BITS),
-                ends,
-                before=self.tables.before,
-            )
-            for version, some in by_columns.items()
-        ]
+        frames = list[DataFrame]()
+        for version, some in by_columns.items():
+            columns, partitions = self.tables.layout_and_partitions(topic, version << VERSION_BITS)
+            parted = [file.parted_by(partitions) for file in some]
+            before = self.tables.before
+            frames.append(records_of(self.spark, topic, log.place, parted, columns, ends, before=before))
         return reduce(DataFrame.unionAll, frames)
 
     def next_range(self, read: Positions, ends: Positions, most: int) -> Offsets:
@@ -292,8 +290,8 @@ def _handle(place: Files) -> DeltaTable:
         return opened(place)
 
 
-def _layout(log: TableLog, version: int) -> pa.Schema:
-    """A table's columns as of a version. Raises ConfigError for a table that cannot be a source, CheckpointMismatch for a version that is gone."""
+def _layout(log: TableLog, version: int) -> tuple[pa.Schema, Sequence[str]]:
+    """A table's columns as of a version, and which of them its files are told apart by. Raises ConfigError for a table that cannot be a source, CheckpointMismatch for a version that is gone."""
     handle = _handle(log.place)
     if handle.version() != version:
         with _told(log.place):
@@ -304,10 +302,10 @@ def _layout(log: TableLog, version: int) -> pa.Schema:
             f"{log.place} cannot be read as a source: its files have other names for its columns (column mapping), which only Spark's reader knows"
         )
     if not log.changes:
-        return state.layout
+        return state.layout, state.partitions
     if CHANGE in state.layout.names:
         raise ConfigError(f"{log.place} has a column {CHANGE} itself; write source.delta.read: appends")
-    return state.layout.append(pa.field(CHANGE, pa.string()))
+    return state.layout.append(pa.field(CHANGE, pa.string())), state.partitions
 
 
 @contextmanager

@@ -9,12 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 from distributary.errors import CheckpointMismatch, ConfigError, SetupError
-from distributary.ingest.columns.partitions import NO_VALUE
 from distributary.ingest.log_paths import LOG, entry_path, entry_version
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.columns import DataColumns, at_once
@@ -77,6 +76,16 @@ class RowsFile:
     def version(self) -> int:
         """The version that brings its rows."""
         return self.offset >> VERSION_BITS
+
+    def parted_by(self, columns: Sequence[str]) -> RowsFile:
+        """The same, of a table in partitions by these: those without a value, of which Spark's removals say nothing, are so in its files, too.
+
+        Spark writes them there as they were given, an empty text among them.
+        """
+        if not columns:
+            return self
+        named = {**dict.fromkeys(columns), **(self.add.get("partitionValues") or {})}
+        return replace(self, add={**self.add, "partitionValues": named})
 
 
 # A file's name, the action by which it is read, what became of its rows, and the action behind it.
@@ -277,7 +286,7 @@ class TableLog:
             ) from None
         for one in removes:
             add = live.get(unquote(one["path"]))
-            yield _with_nulls(one if add is None or one not in lacking else {**add, **one})
+            yield one if add is None or one not in lacking else {**add, **one}
 
     def _takes_away(self, version: int) -> CheckpointMismatch:
         return CheckpointMismatch(
@@ -285,15 +294,6 @@ class TableLog:
             "write `source: {delta: {read: changes}}`; to leave the version out, begin behind it with a new checkpoint: "
             f"`starting_version: {version + 1}`, and `start: from_tables` is of no use then, so `start: again`"
         )
-
-
-def _with_nulls(action: Action) -> Action:
-    """A removal with the columns of its partition that have no value, of which Spark says nothing: its files have them as they were given, an empty text among them."""
-    folders = (folder.partition("=") for folder in unquote(action["path"]).split("/")[:-1])
-    none = {unquote(name): None for name, _, value in folders if value == NO_VALUE}
-    return (
-        {**action, "partitionValues": {**none, **(action.get("partitionValues") or {})}} if none else action
-    )
 
 
 def _takes_away(actions: Iterable[Action]) -> bool:

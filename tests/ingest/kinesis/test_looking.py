@@ -151,6 +151,24 @@ def test_a_closed_shard_that_goes_amid_its_reading_is_told_as_lost_and_ends_no_r
     assert [value for _, value in world.rows(looking, 1)] == [b"4"]
 
 
+@pytest.mark.parametrize("is_told", [False, True])
+def test_what_was_lost_of_a_closed_shard_is_told_though_another_one_had_read_some_of_it(
+    world: World, *, is_told: bool
+) -> None:
+    stood_still, other = world.looking(), world.looking()
+    world.stream.put_into(0, *values(2))
+    other.look()
+    world.stream.put_into(0, *values(3))
+    world.stream.split(0)
+    world.clock.at += 25 * HOUR
+    if is_told:
+        world.looking()
+    for one in (stood_still, other):
+        one.look()
+        assert kinds(one) == kinds(world.looking()) == ["records", "lost", "ended"]
+        assert one.lines[0].end == 3
+
+
 def test_records_that_retention_took_before_they_were_read_have_a_place(world: World) -> None:
     world.stream.put_into(0, *values(3))
     looking = world.looking()
@@ -248,6 +266,25 @@ def test_pieces_are_forgotten_but_for_the_newest_of_each_shard(world: World) -> 
     looking.forget({"games": {0: 8}}, "games")
     assert [info.name for info in world.kept.list("0000000000")] == ["00000000000000000003.arrow"]
     assert world.looking().lines[0].end == 8
+
+
+def test_a_stream_in_which_nothing_comes_for_weeks_is_said_so_once(world: World) -> None:
+    """No batch comes behind which anything was forgotten, and who goes on reads all that is kept."""
+    looking = world.looking()
+    world.stream.put_into(0, *values(2))
+    looking.look()
+    for _ in range(40):
+        world.clock.at += 12 * HOUR
+        looking.look()
+    assert kinds(looking) == kinds(world.looking()) == ["records", "idle"]
+    assert len(list(world.kept.list("0000000000"))) == 2
+    # It is known that nothing came up to then.
+    world.clock.at += 12 * HOUR
+    world.stream.put_into(0, *values(2, 2))
+    for one in (world.looking(), looking):
+        one.look()
+        assert world.rows(one) == list(enumerate(values(4)))
+        assert kinds(one) == ["records", "idle", "records"]
 
 
 def test_what_somebody_left_who_stood_still_counts_for_nothing(world: World) -> None:

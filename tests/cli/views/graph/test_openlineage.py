@@ -56,6 +56,14 @@ def test_tables_in_stores_are_named_as_others_name_them(url: str, namespace: str
     assert (found["namespace"], found["name"]) == (namespace, name)
 
 
+@pytest.mark.parametrize("protocol", ["SASL_SSL", "SSL", "PLAINTEXT", "sasl_plaintext"])
+def test_brokers_that_are_given_with_their_protocol_are_no_place(protocol: str) -> None:
+    """As Confluent Cloud tells them, and Kafka's clients take them."""
+    topic = FlowNode("topic:t", "topic", "t", f"{protocol}://kafka-1:9092,{protocol}://kafka-2:9092")
+    (found,) = event(Flow("games", (topic,), ()), "prod", NOW)["inputs"]
+    assert found == {"namespace": "kafka://kafka-1:9092", "name": "t"}
+
+
 def test_columns_say_which_field_they_hold_and_whether_it_is_hidden() -> None:
     columns = (
         FlowColumn("customer_id", "string", "custId"),

@@ -363,12 +363,13 @@ def test_rows_have_the_columns_that_the_table_had_when_they_came(tmp_path: Path,
     assert records.next_range({"t": {0: 0}}, ends, 100) == versions("t", 0, 1), "what comes next is learnt"
 
 
+@pytest.mark.parametrize("folders", ["", "TBLPROPERTIES ('delta.randomizeFilePrefixes' = 'true')"])
 def test_what_goes_of_a_partition_without_a_value_is_what_came_of_it(
-    tmp_path: Path, spark: SparkSession
+    tmp_path: Path, spark: SparkSession, folders: str
 ) -> None:
     """A text without a character is no value there; a removal says nothing of such, and Spark's files have the column as it was given."""
     table = f"delta.`{tmp_path / 't'}`"
-    spark.sql(f"CREATE TABLE {table} (a INT, p STRING) USING delta PARTITIONED BY (p)")
+    spark.sql(f"CREATE TABLE {table} (a INT, p STRING) USING delta PARTITIONED BY (p) {folders}")
     spark.sql(f"INSERT INTO {table} VALUES (1, '')")  # noqa: S608
     spark.sql(f"DELETE FROM {table} WHERE p IS NULL")  # noqa: S608
     found = values(reader(spark, tmp_path / "t", read="changes"), versions("t", 1, 3))
