@@ -34,6 +34,8 @@ class AnswerServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    # More than these at once are not even heard, and a client waits for a second until it tries again.
+    request_queue_size = 128
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
