@@ -15,13 +15,11 @@ from deltalake.exceptions import DeltaError
 
 from distributary.ingest.merge import live_files
 from distributary.ingest.parquet.data_file import batch_mark, generation_mark, owner
-from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.contract import DRAFT_SECONDS, Files
 from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.log import newest_version
 
 _log = logging.getLogger(__name__)
-
-_DRAFT_SECONDS = 3600.0
 
 # Where records of owners, registers of files and the like are.
 _OURS = ".distributary"
@@ -92,11 +90,11 @@ def sweep_drafts(root: At) -> int:
     files, gone = files_at(root), 0
     for folder in files.folders():
         with _passed_by(files, folder):
-            gone += sum(files.sweep(place, _DRAFT_SECONDS) for place in (folder, f"{folder}/_delta_log"))
+            gone += sum(files.sweep(place, DRAFT_SECONDS) for place in (folder, f"{folder}/_delta_log"))
     # Each of these folders is a request.
     if files.drafts:
         with _passed_by(files, _OURS):
-            gone += sum(files.sweep(place, _DRAFT_SECONDS) for place in _all_in(files, _OURS))
+            gone += sum(files.sweep(place, DRAFT_SECONDS) for place in _all_in(files, _OURS))
     return gone
 
 

@@ -17,7 +17,7 @@ from time import monotonic
 from typing import TypeAlias
 
 from distributary.errors import CheckpointMismatch, NewerFormat
-from distributary.ingest.storage.contract import Files, Info
+from distributary.ingest.storage.contract import DRAFT_SECONDS, Files, Info
 from distributary.ingest.storage.posix import PosixFiles
 
 _log = logging.getLogger(__name__)
@@ -31,9 +31,6 @@ _MOST_STAYING = 100_000
 
 # So long no batch begins because files are moved.
 _SECONDS = 10.0
-
-# Another pipeline may be copying a file there.
-_DRAFT_SECONDS = 3600.0
 
 FORMAT = 1
 
@@ -103,9 +100,9 @@ class Archive:
             if monotonic() >= ends:
                 return
             self._swept.add(folder)
-            # One may be written to, and not be listed.
+            # One may be written to, and not be listed. Another pipeline may be copying a file there.
             with suppress(OSError):
-                self.files.sweep(folder, _DRAFT_SECONDS)
+                self.files.sweep(folder, DRAFT_SECONDS)
 
     def _say(self, number: int) -> None:
         """Have it said that files up to this number may be gone from where they landed."""

@@ -37,6 +37,10 @@ class Info:
         return self.path.rpartition("/")[2]
 
 
+DRAFT_SECONDS = 3600.0
+"""Whoever has not written to a file that was begun for so long was killed."""
+
+
 class Files(Protocol):
     """The files of one place. Each is there whole or not at all, whoever reads while another writes.
 

@@ -7,9 +7,21 @@ from tests.ingest.inputs.test_from_files import opened_landing
 from tests.ingest.storage.stores import Store
 from tests.ingest.storage.test_unreadable_names import put_raw
 
-from distributary.ingest.inputs.from_files import REGISTERS
+from distributary.ingest.inputs.from_files import REGISTERS, LandingFolder
 from distributary.ingest.landing import looking
 from distributary.ingest.landing.numbers import first_offset
+
+
+def read_at_four_looks(found: LandingFolder) -> tuple[list[str], int]:
+    """The files that batches are made of, a batch a look, and behind which number there are no more."""
+    first, read = 0, list[str]()
+    for _ in range(4):
+        end = found.end_offsets()["landing"][0] >> 32
+        if end > first:
+            last = found.batch_end(first, end)
+            read += [one.path for one in found.files_in(first_offset(first), first_offset(last))]
+            first = last
+    return read, first
 
 
 @pytest.mark.parametrize("beside", [False, True])
@@ -23,13 +35,7 @@ def test_an_object_whose_key_ends_with_a_slash_is_passed_by_and_makes_no_batch_a
         files.put("landing/of_days", b"[]")
     put_raw(s3_store, files, "landing/of_days/")
     found = opened_landing(files.below("landing"), files, identity=identity)
-    first, read = 0, list[str]()
-    for _ in range(4):
-        end = found.end_offsets()["landing"][0] >> 32
-        if end > first:
-            last = found.batch_end(first, end)
-            read += [one.path for one in found.files_in(first_offset(first), first_offset(last))]
-            first = last
+    read, _ = read_at_four_looks(found)
     assert read == ["0", *(["of_days"] if beside else [])]
     assert caplog.text.count("it is listed, and is not there when it is asked for") == 1
     files.delete(["landing/0"])
@@ -55,13 +61,7 @@ def test_an_object_whose_key_ends_with_a_slash_takes_no_place_of_one_that_a_list
         files.put(f"landing/{name}", name.encode())
     put_raw(s3_store, files, "landing/days/")
     found = opened_landing(files.below("landing"), files, identity=identity, on_rewrite=policy)
-    first, read = 0, list[str]()
-    for _ in range(4):
-        end = found.end_offsets()["landing"][0] >> 32
-        if end > first:
-            last = found.batch_end(first, end)
-            read += [one.path for one in found.files_in(first_offset(first), first_offset(last))]
-            first = last
+    read, first = read_at_four_looks(found)
     assert (sorted(read), first) == (["days", "days-1", "days.csv"], 3)
     assert caplog.text.count("it is listed, and is not there when it is asked for") == 1
 
