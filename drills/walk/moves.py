@@ -40,6 +40,8 @@ def again(walk: Walk, dice: random.Random) -> None:
     every = [*map(walk.table_of, ENTITIES)]
     walk.state.left |= {folder: rows for folder in every if (rows := walk.rows(folder))}
     said.turns, said.number, said.start = said.turns + 1, said.number + 1, "again"
+    # Of an entity that has no table then what was derived before stays.
+    said.left_out = ""
     walk.configure()
     walk.model.begun_again()
     run_to_end(walk)
