@@ -214,17 +214,19 @@ class StorageOptions(Group):
         Raises ConfigError where it speaks of another one, who would be taken.
         """
         login = self.s3.login
-        if place.kind != "s3" or self.s3.endpoint is not None or login.web_identity_token_file is None:
+        if place.kind != "s3" or self.s3.endpoint is not None:
+            return
+        if login.left_to_files(environment) and (file := file_with_keys(environment, login)) is not None:
+            raise ConfigError(
+                f"storage: {file} has keys that delta-rs would take before the role that storage.s3, the environment or the machine says, for {place}; "
+                "have AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name /dev/null for this program, or name that profile as storage.s3.login.profile"
+            )
+        if login.web_identity_token_file is None:
             return
         told = given(AWS_WEB_IDENTITY_TOKEN_FILE=login.web_identity_token_file, AWS_ROLE_ARN=login.role_arn)
         _refuse(
             place, [name for name, value in told.items() if environment.get(name) not in {None, "", value}]
         )
-        if (file := file_with_keys(environment, login)) is not None:
-            raise ConfigError(
-                f"storage: {file} has keys that delta-rs would take before the role that storage.s3 says, for {place}; have AWS_SHARED_CREDENTIALS_FILE "
-                "and AWS_CONFIG_FILE name /dev/null for this program, or name that profile as storage.s3.login.profile"
-            )
         if any(environment.get(name) != value for name, value in told.items()):
             environment[ROLE_OF_ONE] = "true"
         environment.update({name: str(value) for name, value in told.items()})

@@ -258,6 +258,34 @@ def test_a_role_by_a_token_is_refused_where_delta_rs_would_take_the_keys_of_a_pr
     options.tell(BUCKET, {"HOME": str(tmp_path), **environment, **elsewhere})
 
 
+@pytest.mark.parametrize(("name", "text", "environment"), FILES_OF_AWS)
+def test_who_names_nobody_is_refused_where_delta_rs_would_take_the_keys_of_a_profile(
+    tmp_path: Path, name: str, text: str, environment: dict[str, str]
+) -> None:
+    """All else asks with the role of the machine, of the container or of the pod."""
+    (tmp_path / ".aws").mkdir()
+    file = tmp_path / ".aws" / name
+    file.write_text(text)
+    told = {"HOME": str(tmp_path), **environment}
+    with pytest.raises(ConfigError, match=f"{file} .*AWS_SHARED_CREDENTIALS_FILE"):
+        StorageOptions().tell(BUCKET, dict(told))
+    with pytest.raises(ConfigError, match="would take before the role"):
+        StorageOptions().tell(BUCKET, {**told, "AWS_ROLE_ARN": "r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"})
+    # What is told wins, and stores that are not AWS's it asks with that alone.
+    for options in (s3(login=KEYS), s3(login={"role_arn": "r"}), s3(endpoint="http://127.0.0.1:9000")):
+        options.tell(BUCKET, dict(told))
+    keys = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "hush"}
+    for more in (keys, {"AWS_ENDPOINT_URL": "https://minio.example.com"}, {"AWS_SKIP_SIGNATURE": "true"}):
+        StorageOptions().tell(BUCKET, {**told, **more})
+
+
+def test_a_pods_role_that_a_profile_says_as_well_is_nobody_else(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("[default]\nrole_arn = r\nweb_identity_token_file = /token\n")
+    told = {"AWS_CONFIG_FILE": str(file), "AWS_ROLE_ARN": "r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"}
+    StorageOptions().tell(BUCKET, told)
+
+
 def test_a_profile_that_says_the_same_role_by_the_same_token_is_nobody_else(tmp_path: Path) -> None:
     """As where AWS's other tools on the machine are told of it by their file."""
     login = {"role_arn": "arn:role", "web_identity_token_file": "/token"}
