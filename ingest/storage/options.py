@@ -149,7 +149,10 @@ class Http(Group):
         """As delta-rs takes them, which finds the authorities in a file that the environment names."""
         if self.ca_file is not None:
             keep_trusted(self.ca_file)
-        patience = {"timeout": f"{self.timeout_seconds:g}s", "retry_timeout": f"{self.retry_seconds:g}s"}
+        patience = {
+            "timeout": _delta_time(self.timeout_seconds),
+            "retry_timeout": _delta_time(self.retry_seconds),
+        }
         return {**patience, **self._proxy()}
 
     def read_once(self) -> tuple[object, ...]:
@@ -307,6 +310,11 @@ def _delta_name(place: Place, name: str) -> str:
         if (place.kind, name) == ("s3", "endpoint")
         else _DELTA_PREFIX[place.kind] + name.upper()
     )
+
+
+def _delta_time(seconds: float) -> str:
+    # It reads no exponent.
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def _delta_text(value: str | bool) -> str:

@@ -200,6 +200,12 @@ def test_proxies_patience_and_authorities(tmp_path: Path) -> None:
     )
 
 
+def test_times_of_any_length_are_told_as_delta_rs_reads_them() -> None:
+    """Which knows no exponents, and said of the store that its settings cannot be read."""
+    delta = http(timeout_seconds=0.25, retry_seconds=2_592_000).for_delta(BUCKET)
+    assert (delta["timeout"], delta["retry_timeout"]) == ("0.25s", "2592000s")
+
+
 def test_authorities_that_are_gone_by_the_time_they_are_needed_are_named(tmp_path: Path) -> None:
     authorities = tmp_path / "gone.pem"
     authorities.touch()
