@@ -137,7 +137,7 @@ def test_who_gives_keys_may_be_away_as_a_store_may(
 @BOTO3
 @pytest.mark.parametrize("code", ["Throttling", "ThrottlingException", "RequestLimitExceeded"])
 def test_who_gives_keys_to_too_many_at_once_is_waited_for(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    """Each worker of a cluster that has just come up asks; AWS answers so with status 400, which is that of what is refused."""
+    """As many clusters may share the account that is counted; AWS answers with status 400, which is that of what is refused."""
     from botocore.exceptions import ClientError  # noqa: PLC0415
 
     def refused(**_: str) -> None:
