@@ -115,7 +115,7 @@ class Supervisor:
         """Who runs it once and then queries the tables finds them by their names."""
         names = self._pipeline.names
         if names is not None and self._is_bounded():
-            names.close(wait=not self._stop.is_set())
+            names.close(wait=not self._stop.is_set(), stop=self._stop)
 
     def _derive(self) -> None:
         """Who runs it once finds the derived tables current, or is told by an error."""

@@ -37,6 +37,9 @@ _AGAIN_SECONDS = 60.0
 # As long as Hive's own client waits for an answer; and what is left to it of a run that is told to stop.
 _SILENT_SECONDS, _END_SECONDS = 600.0, 20.0
 
+# How often who waits looks whether the run is to end.
+_LOOK_SECONDS = 0.2
+
 
 class TableNames:
     """Gives the tables under a root their names, in a thread of its own."""
@@ -63,22 +66,28 @@ class TableNames:
         self._thread = threading.Thread(target=self._work, name="catalog", daemon=True)
         self._thread.start()
 
-    def close(self, *, wait: bool) -> None:
-        """End; with `wait` once all that are there have their names, else with the one that is given just now. A metastore that does not answer is left alone."""
+    def close(self, *, wait: bool, stop: threading.Event | None = None) -> None:
+        """End; with `wait` once all that are there have their names, unless the run is told to stop, else with the one that is given just now.
+
+        A metastore that does not answer is left alone.
+        """
         if not wait:
             self._ends.set()
         seconds = _SILENT_SECONDS if wait else _END_SECONDS
-        if self._has_ended(seconds) and wait and self._lacks():
+        if self._has_ended(seconds, stop) and wait and self._lacks():
             # Tables that came when the thread had looked.
             self._begin()
-            self._has_ended(seconds)
+            self._has_ended(seconds, stop)
 
-    def _has_ended(self, seconds: float) -> bool:
+    def _has_ended(self, seconds: float, stop: threading.Event | None) -> bool:
         """Whether nobody is at work any more; it is waited for as long as a table has got its name within so many seconds."""
         thread, given = self._thread, -1
         while thread is not None and thread.is_alive() and given != len(self._taken):
-            given = len(self._taken)
-            thread.join(seconds)
+            given, until = len(self._taken), time.monotonic() + seconds
+            while thread.is_alive() and time.monotonic() < until:
+                if stop is not None and stop.is_set():
+                    return False
+                thread.join(min(seconds, _LOOK_SECONDS))
         if self._is_at_work():
             self._tell_once(
                 f"the metastore of catalog {self._catalog.database} does not answer within {seconds:g} seconds; tables are named by a later run"

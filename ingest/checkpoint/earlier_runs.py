@@ -46,7 +46,7 @@ from distributary.ingest.storage.opening import At, files_at
 from distributary.ingest.tables.handle import is_there, opened
 from distributary.ingest.tables.known import TableBook
 from distributary.ingest.tables.ledger import batches_of
-from distributary.ingest.tables.log import commit_of, tables_under
+from distributary.ingest.tables.log import commit_info, commit_of, tables_under
 from distributary.ingest.tables.state import table_folder
 from distributary.ingest.tables.transaction import BATCH, GENERATION, LINEAGE, OFFSETS, told_by
 from distributary.values import without_logins
@@ -420,8 +420,8 @@ def _history_in_log(files: Files, most: int | None = None) -> list[Mapping[str, 
 
 def _told_in(files: Files, entry: str) -> list[Mapping[str, Any]]:
     """What a commit says of itself. Of a thousand of them all the rest would be much to hold."""
-    actions = (json.loads(line) for line in _lines(files, entry))
-    return [action["commitInfo"] for action in actions if "commitInfo" in action]
+    info = commit_info([json.loads(line) for line in _lines(files, entry)])
+    return [info] if info else []
 
 
 def _lines(files: Files, entry: str) -> list[bytes]:

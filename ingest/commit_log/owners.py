@@ -232,7 +232,7 @@ class Owners:
 
     def mine(self) -> list[str]:
         """The tables that are this pipeline's by their records, as far as those can be read."""
-        return list(self._own())
+        return list(self._own(self._all()))
 
     def pipelines(self) -> dict[str, str]:
         """The name of each table's pipeline: of this one's the name that it has now, whatever their records say yet."""
@@ -241,12 +241,14 @@ class Owners:
             for table, owner in self.records.all().items()
         }
 
-    def _own(self) -> dict[str, Owner]:
-        """Those of this pipeline, with what their records say."""
+    def _own(self, told: Mapping[str, Owner | None]) -> dict[str, Owner]:
+        return {table: owner for table, owner in told.items() if owner is not None and self._is_me(owner)}
+
+    def _all(self) -> dict[str, Owner | None]:
+        """What the records of all tables say; None of one that cannot be read, or of which a loss of power left nothing."""
         tables = self.records.tables()
         with ThreadPoolExecutor(max(1, min(self.records.threads, len(tables)))) as pool:
-            found = zip(tables, pool.map(self._told, tables, tables.values()), strict=True)
-        return {table: owner for table, owner in found if owner is not None and self._is_me(owner)}
+            return dict(zip(tables, pool.map(self._told, tables, tables.values()), strict=True))
 
     def _told(self, table: str, numbers: Sequence[int]) -> Owner | None:
         try:
@@ -266,8 +268,10 @@ class Owners:
                 # All of them are at the same place, or none is.
                 self.claim([table])
                 break
-        self.claim(sorted(set(tables) - recorded))
-        own = self._own()
+        told = self._all()
+        # And those whose record a loss of power emptied amid a start like this one.
+        self.claim(sorted(table for table in set(tables) if told.get(table) is None))
+        own = self._own(told)
         self.claim(sorted(table for table, owner in own.items() if owner.pipeline != self.me.pipeline))
 
     def take_over(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from distributary.ingest.origins.plans import Origin
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.tables.log import entry, newest_version
+from distributary.ingest.tables.log import commit_info, entry, newest_version
 
 TOLD = "distributary.derived"
 """What of a commit has the rest."""
@@ -86,7 +86,7 @@ def told_by(place: Files) -> tuple[int | None, Told | None]:
             actions = entry(place, version)
         except FileNotFoundError:
             break
-        info: Mapping[str, Any] = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
+        info = commit_info(actions)
         if TOLD in info:
             return newest, _read(info[TOLD], version)
         if info.get("operation") == _PUT_BACK:

@@ -16,7 +16,7 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
-from distributary.ingest.tables.log import entry, newest_version
+from distributary.ingest.tables.log import commit_info, entry, newest_version
 from distributary.ingest.tables.transaction import GENERATION, OFFSETS, told_by
 
 # Behind the pipeline's newest commit to the ledger there may be those of others and of upkeep; each is a request in a store.
@@ -77,10 +77,9 @@ def _in_ledger(root: Files, generations: Collection[str]) -> Positions:
     try:
         newest = newest_version(place) if generations else None
         for version in range(-1 if newest is None else newest, -1, -1)[:_MOST_LOOKED_AT]:
-            for info in (action["commitInfo"] for action in entry(place, version) if "commitInfo" in action):
-                told = told_by(info)
-                if told.get(GENERATION) in generations:
-                    return ends(offsets_from_json(json.loads(told[OFFSETS])))
+            told = told_by(commit_info(entry(place, version)))
+            if told.get(GENERATION) in generations:
+                return ends(offsets_from_json(json.loads(told[OFFSETS])))
     except (OSError, ValueError, KeyError):
         pass
     return {}

@@ -87,7 +87,7 @@ class Heartbeat:
         return seen
 
     def _beat(self) -> None:
-        number, seen = 0, time.monotonic()
+        number, seen, told = 0, time.monotonic(), False
         while not self._ended.wait(self._beat_seconds):
             number += 1
             looked = time.monotonic()
@@ -95,6 +95,14 @@ class Heartbeat:
                 if not self._is_mine(gone=looked - seen < MISSED * self._beat_seconds):
                     return
                 self._files.put(HOLDER, self._sign(number))
+            except PermissionError as error:
+                # All else may be granted, and then nothing else tells of it.
+                if not told:
+                    _log.warning(
+                        "no sign of life is given (%s): whoever starts now takes this run for dead and shuts it out",
+                        error,
+                    )
+                told = True
             except OSError as error:
                 _log.debug("a sign of life could not be given: %s", error)
             else:

@@ -26,6 +26,10 @@ _BELIEVED = timedelta(minutes=5)
 # Each request to the store asks for keys once those that it has are about to end.
 _ASK_AGAIN = timedelta(seconds=10)
 
+# What AWS answers, with the status of what is refused, where too many ask for keys at once.
+# https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html
+_TOO_MANY = ("Throttling", "ThrottlingException", "RequestLimitExceeded")
+
 
 class AwsCredentials:
     """Called, it answers with keys as obstore takes them: key, secret, token and until when they are good."""
@@ -98,6 +102,8 @@ class AwsCredentials:
 def _is_outage(error: Exception) -> bool:
     """Whether whoever gives keys did not answer, or not for now."""
     if isinstance(error, ClientError):
+        if error.response.get("Error", {}).get("Code") in _TOO_MANY:
+            return True
         status: int = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS
     return isinstance(error, (NoConnection, HTTPClientError)) and not isinstance(error, SSLError)

@@ -149,7 +149,10 @@ class Http(Group):
         """As delta-rs takes them, which finds the authorities in a file that the environment names."""
         if self.ca_file is not None:
             keep_trusted(self.ca_file)
-        patience = {"timeout": f"{self.timeout_seconds:g}s", "retry_timeout": f"{self.retry_seconds:g}s"}
+        patience = {
+            "timeout": _delta_time(self.timeout_seconds),
+            "retry_timeout": _delta_time(self.retry_seconds),
+        }
         return {**patience, **self._proxy()}
 
     def read_once(self) -> tuple[object, ...]:
@@ -214,17 +217,19 @@ class StorageOptions(Group):
         Raises ConfigError where it speaks of another one, who would be taken.
         """
         login = self.s3.login
-        if place.kind != "s3" or self.s3.endpoint is not None or login.web_identity_token_file is None:
+        if place.kind != "s3" or self.s3.endpoint is not None:
+            return
+        if login.left_to_files(environment) and (file := file_with_keys(environment, login)) is not None:
+            raise ConfigError(
+                f"storage: {file} has keys that delta-rs would take before the role that storage.s3, the environment or the machine says, for {place}; "
+                "have AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name /dev/null for this program, or name that profile as storage.s3.login.profile"
+            )
+        if login.web_identity_token_file is None:
             return
         told = given(AWS_WEB_IDENTITY_TOKEN_FILE=login.web_identity_token_file, AWS_ROLE_ARN=login.role_arn)
         _refuse(
             place, [name for name, value in told.items() if environment.get(name) not in {None, "", value}]
         )
-        if (file := file_with_keys(environment, login)) is not None:
-            raise ConfigError(
-                f"storage: {file} has keys that delta-rs would take before the role that storage.s3 says, for {place}; have AWS_SHARED_CREDENTIALS_FILE "
-                "and AWS_CONFIG_FILE name /dev/null for this program, or name that profile as storage.s3.login.profile"
-            )
         if any(environment.get(name) != value for name, value in told.items()):
             environment[ROLE_OF_ONE] = "true"
         environment.update({name: str(value) for name, value in told.items()})
@@ -305,6 +310,11 @@ def _delta_name(place: Place, name: str) -> str:
         if (place.kind, name) == ("s3", "endpoint")
         else _DELTA_PREFIX[place.kind] + name.upper()
     )
+
+
+def _delta_time(seconds: float) -> str:
+    # It reads no exponent.
+    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
 
 
 def _delta_text(value: str | bool) -> str:

@@ -81,6 +81,14 @@ class S3Login(Group):
         """Whether it is left to the environment who asks, be it for the keys of a role."""
         return (self.access_key_id or self.profile or self.web_identity_token_file) is None
 
+    def left_to_files(self, environment: Mapping[str, str]) -> bool:
+        """Whether delta-rs looks into AWS's own files for keys: those that are told win, and without any two variables it asks as AWS's own tools do."""
+        if self.web_identity_token_file is not None:
+            return True
+        elsewhere = any(at_odds(environment, "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_SKIP_SIGNATURE"))
+        told = environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY")
+        return self.is_nobody and not (self.asked_for or elsewhere or told)
+
     @property
     def asked_for(self) -> bool:
         """Whether the keys have to be asked for."""
@@ -98,12 +106,14 @@ _WAYS_OF_PROFILES = frozenset(
 
 
 def file_with_keys(environment: Mapping[str, str], login: S3Login) -> str | None:
-    """The one of AWS's own files, if any, by which its own tools, and delta-rs, come to other keys where no profile is named to them; it wins over a role by a token.
+    """The one of AWS's own files, if any, by which its own tools, and delta-rs, come to other keys where no profile is named to them; it wins over a role by a token, and over a machine's.
 
     https://docs.aws.amazon.com/sdkref/latest/guide/file-location.html
     """
     profile, home = environment.get("AWS_PROFILE") or "default", environment.get("HOME", "")
-    same = {"role_arn": login.role_arn, "web_identity_token_file": str(login.web_identity_token_file)}
+    role = login.role_arn or environment.get("AWS_ROLE_ARN")
+    token = login.web_identity_token_file or environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
+    same = {"role_arn": role, "web_identity_token_file": str(token)}
     titled = profile if profile == "default" else f"profile {profile}"
     for variable, name, section in (
         ("AWS_SHARED_CREDENTIALS_FILE", "credentials", profile),

@@ -229,7 +229,7 @@ def is_still_there(table: At, version: int, actions: Sequence[Mapping[str, Any]]
     except FileNotFoundError:
         return False
     own = actions[0]["commitInfo"]["txnId"]
-    return any(action.get("commitInfo", {}).get("txnId") == own for action in told)
+    return bool(commit_info(told).get("txnId") == own)
 
 
 def sync_logs(root: At, folders: Iterable[str]) -> None:
@@ -300,6 +300,11 @@ def tagged_entry(table: At, version: int) -> tuple[list[dict[str, Any]], str | N
     return _actions(content), _digest(content) if files_at(table).remote else entry_tag(table, version)
 
 
+def commit_info(actions: Iterable[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What an entry with these actions says of itself; nothing where it does not, as it may be without."""
+    return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+
+
 def _actions(content: bytes) -> list[dict[str, Any]]:
     return [json.loads(line) for line in content.splitlines()]
 
@@ -317,11 +322,10 @@ def commit_of(
         except FileNotFoundError:
             return None
         if any(_is_transaction(action.get("txn"), app_id, number) for action in actions):
-            info: Mapping[str, Any] = next(
-                (action["commitInfo"] for action in actions if "commitInfo" in action), {}
-            )
             adds = [action["add"] for action in actions if "add" in action]
-            return info, {unquote(add["path"]): add.get("partitionValues") or {} for add in adds}
+            return commit_info(actions), {
+                unquote(add["path"]): add.get("partitionValues") or {} for add in adds
+            }
     return None
 
 

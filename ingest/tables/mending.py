@@ -26,7 +26,7 @@ from distributary.ingest.log_paths import LOG, entry_path, entry_version
 from distributary.ingest.merge.vectors import file_of
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
-from distributary.ingest.tables.log import ENGINE, entry, is_whole, transactions_of, write_again
+from distributary.ingest.tables.log import ENGINE, commit_info, entry, is_whole, transactions_of, write_again
 
 _log = logging.getLogger(__name__)
 
@@ -317,7 +317,7 @@ def _is_whole(actions: Sequence[Mapping[str, Any]], version: int) -> bool:
     kinds = [kind for action in actions for kind in action]
     if version == 0:
         return {"protocol", "metaData"} <= set(kinds)
-    info: Mapping[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+    info = commit_info(actions)
     metrics = info.get("operationMetrics") or {}
     told = (
         _OURS

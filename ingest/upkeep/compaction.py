@@ -18,7 +18,7 @@ from distributary.ingest.clustering.cubes import bins
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import entry
+from distributary.ingest.tables.log import commit_info, entry
 from distributary.ingest.tables.state import state_of
 from distributary.values import without_logins
 
@@ -181,6 +181,6 @@ def sync(place: Files, versions: Iterable[int], operation: str) -> None:
         return
     for version in versions:
         actions = entry(place, version)
-        if any(action.get("commitInfo", {}).get("operation") == operation for action in actions):
+        if commit_info(actions).get("operation") == operation:
             added = [unquote(action["add"]["path"]) for action in actions if "add" in action]
             place.sync([*added, entry_path(version)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from deltalake.exceptions import DeltaError
 
@@ -11,17 +11,18 @@ from distributary.ingest.columns.safe_names import ENTITY
 from distributary.ingest.derivation.given import OWNER, Derived
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
-from distributary.ingest.tables.log import has_log, may_be_tables
+from distributary.ingest.tables.log import has_log, may_be_tables, passing_unread
 from distributary.ingest.upkeep.compaction import NO_HOOKS
 
 
 def derived_tables(root: Files, rules: Sequence[Derived], pipeline: str) -> list[str]:
-    """The folders of the tables that these rules have made, in order; one that cannot be opened is none. Raises OSError."""
+    """The folders of the tables that these rules have made, in order; one that cannot be opened, or may not be read, is none. Raises OSError."""
     if not rules:
         return []
     named = [re.compile(re.escape(rule.table).replace(re.escape(ENTITY), ".+")) for rule in rules]
     candidates = [folder for folder in may_be_tables(root) if any(one.fullmatch(folder) for one in named)]
-    return list(_owned(root, candidates, pipeline))
+    is_own = passing_unread(root, lambda folder: _is_of(root.below(folder), pipeline))
+    return [folder for folder in candidates if is_own(folder)]
 
 
 def take_over(place: Files, pipeline: str) -> None:
@@ -31,11 +32,8 @@ def take_over(place: Files, pipeline: str) -> None:
     )
 
 
-def _owned(root: Files, folders: Sequence[str], pipeline: str) -> Iterator[str]:
-    for folder in folders:
-        place = root.below(folder)
-        try:
-            if has_log(place) and opened(place).metadata().configuration.get(OWNER) == pipeline:
-                yield folder
-        except DeltaError:
-            continue
+def _is_of(place: Files, pipeline: str) -> bool:
+    try:
+        return has_log(place) and opened(place).metadata().configuration.get(OWNER) == pipeline
+    except DeltaError:
+        return False

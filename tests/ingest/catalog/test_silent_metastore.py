@@ -70,3 +70,20 @@ def test_tables_that_come_when_the_metastore_has_fallen_silent_keep_no_run_from_
     ended.start()
     ended.join(30)
     assert not ended.is_alive()
+
+
+def test_a_run_that_is_told_to_stop_while_it_waits_for_the_metastore_waits_no_more(
+    spark: Silent, tmp_path: Path
+) -> None:
+    """It took ten minutes, and whoever stops runs kills one after half of one."""
+    names, stop = (
+        TableNames(cast("Any", spark), Catalog(database="games"), PosixFiles(tmp_path)),
+        threading.Event(),
+    )
+    names.take({"quest": "quest"})
+    assert spark.asked.wait(60)
+    ended = threading.Thread(target=lambda: names.close(wait=True, stop=stop), daemon=True)
+    ended.start()
+    stop.set()
+    ended.join(30)
+    assert not ended.is_alive()

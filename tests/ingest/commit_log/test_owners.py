@@ -226,6 +226,18 @@ def test_a_record_that_a_loss_of_power_emptied_counts_as_none(files: Files) -> N
     assert owner(files) == OTHER
 
 
+def test_a_table_of_a_log_whose_record_was_emptied_is_its_owners_again_with_the_next_start(
+    files: Files,
+) -> None:
+    """Power may fail amid the start that adopts tables: until there were rows for it any other pipeline could have it, rows and all."""
+    for table in ("before", TABLE):
+        files.put(f".distributary/owners/0000000000/{table}.json", b"")
+    asking(files, GAMES).adopt([TABLE, "new"])
+    assert (owner(files), owner(files, "new"), owner(files, "before")) == (GAMES, GAMES, None)
+    with pytest.raises(TablesOfAnotherRun):
+        asking(files, OTHER).claim([TABLE])
+
+
 def test_a_record_that_was_cut_off_counts_as_none_where_a_loss_of_power_can_do_that(files: Files) -> None:
     path = f".distributary/owners/0000000000/{TABLE}.json"
     asking(files, GAMES).claim([TABLE])

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.ingest.clocks import HOUR, clock_off
+from typing_extensions import Buffer
 
 from distributary.errors import LeaseHeld
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -165,6 +166,35 @@ def test_a_sign_that_is_missing_once_is_given_again(files: Files, mine: Heartbea
         pytest.fail("two hold it")
     mine.release()
     assert files.info(HOLDER) is None
+
+
+class Refusing(PosixFiles):
+    """A place that takes nothing any more once it is full, as a store of which an object has as many versions as it may have."""
+
+    full = False
+    refused = 0
+
+    def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
+        if self.full:
+            self.refused += 1
+            raise PermissionError(f"{path}: too many versions")
+        super().put(path, data, named_later=named_later)
+
+
+def test_a_sign_that_is_refused_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever comes takes the run for dead and shuts it out, and nobody knew why."""
+    files = Refusing(tmp_path)
+    mine = Heartbeat(files, 0.01)
+    assert mine.acquire(ME)
+    files.full = True
+    until = time.monotonic() + 60
+    while files.refused < 3:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    mine.release()
+    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    assert len(told) == 1
+    assert "too many versions" in told[0] and "takes this run for dead" in told[0]
 
 
 def test_what_is_on_another_machine_has_a_sign_of_life_and_a_folder_its_locks(tmp_path: Path) -> None:

@@ -134,6 +134,25 @@ def test_who_gives_keys_may_be_away_as_a_store_may(
         open_files(PLACE, given).read("a")
 
 
+@BOTO3
+@pytest.mark.parametrize("code", ["Throttling", "ThrottlingException", "RequestLimitExceeded"])
+def test_who_gives_keys_to_too_many_at_once_is_waited_for(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """As many clusters may share the account that is counted; AWS answers with status 400, which is that of what is refused."""
+    from botocore.exceptions import ClientError  # noqa: PLC0415
+
+    def refused(**_: str) -> None:
+        told: Any = {"Error": {"Code": code, "Message": "Rate exceeded"}}
+        raise ClientError({**told, "ResponseMetadata": {"HTTPStatusCode": 400}}, "AssumeRole")
+
+    sts = SimpleNamespace(assume_role=refused)
+    session = SimpleNamespace(client=lambda _: sts)
+    credentials = AwsCredentials({}, "me", ROLE, "tests")
+    monkeypatch.setattr(credentials, "_session", session)
+    with pytest.raises(ConnectionError, match=f"AWS gives no keys.*{code}"):
+        credentials()
+    assert credentials.away
+
+
 def test_a_role_is_taken_on_anew_only_shortly_before_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
     good_for = [timedelta(hours=1), timedelta(minutes=4), timedelta(hours=1)]
     taken: list[str] = []

@@ -200,6 +200,12 @@ def test_proxies_patience_and_authorities(tmp_path: Path) -> None:
     )
 
 
+def test_times_of_any_length_are_told_as_delta_rs_reads_them() -> None:
+    """Which knows no exponents, and said of the store that its settings cannot be read."""
+    delta = http(timeout_seconds=0.25, retry_seconds=2_592_000).for_delta(BUCKET)
+    assert (delta["timeout"], delta["retry_timeout"]) == ("0.25s", "2592000s")
+
+
 def test_authorities_that_are_gone_by_the_time_they_are_needed_are_named(tmp_path: Path) -> None:
     authorities = tmp_path / "gone.pem"
     authorities.touch()
@@ -256,6 +262,34 @@ def test_a_role_by_a_token_is_refused_where_delta_rs_would_take_the_keys_of_a_pr
     file.write_text(text)
     elsewhere = dict.fromkeys(("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"), "/dev/null")
     options.tell(BUCKET, {"HOME": str(tmp_path), **environment, **elsewhere})
+
+
+@pytest.mark.parametrize(("name", "text", "environment"), FILES_OF_AWS)
+def test_who_names_nobody_is_refused_where_delta_rs_would_take_the_keys_of_a_profile(
+    tmp_path: Path, name: str, text: str, environment: dict[str, str]
+) -> None:
+    """All else asks with the role of the machine, of the container or of the pod."""
+    (tmp_path / ".aws").mkdir()
+    file = tmp_path / ".aws" / name
+    file.write_text(text)
+    told = {"HOME": str(tmp_path), **environment}
+    with pytest.raises(ConfigError, match=f"{file} .*AWS_SHARED_CREDENTIALS_FILE"):
+        StorageOptions().tell(BUCKET, dict(told))
+    with pytest.raises(ConfigError, match="would take before the role"):
+        StorageOptions().tell(BUCKET, {**told, "AWS_ROLE_ARN": "r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"})
+    # What is told wins, and stores that are not AWS's it asks with that alone.
+    for options in (s3(login=KEYS), s3(login={"role_arn": "r"}), s3(endpoint="http://127.0.0.1:9000")):
+        options.tell(BUCKET, dict(told))
+    keys = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "hush"}
+    for more in (keys, {"AWS_ENDPOINT_URL": "https://minio.example.com"}, {"AWS_SKIP_SIGNATURE": "true"}):
+        StorageOptions().tell(BUCKET, {**told, **more})
+
+
+def test_a_pods_role_that_a_profile_says_as_well_is_nobody_else(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("[default]\nrole_arn = r\nweb_identity_token_file = /token\n")
+    told = {"AWS_CONFIG_FILE": str(file), "AWS_ROLE_ARN": "r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"}
+    StorageOptions().tell(BUCKET, told)
 
 
 def test_a_profile_that_says_the_same_role_by_the_same_token_is_nobody_else(tmp_path: Path) -> None:

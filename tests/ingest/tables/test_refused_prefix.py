@@ -33,7 +33,7 @@ class Refusing(Relay):
 
 
 # A listing names the prefix in its query, all else in the path.
-LISTING, READING = b"prefix=", b"/others/"
+LISTING, READING = b"prefix=", b"/others"
 
 
 @pytest.mark.parametrize("refused", [(LISTING,), (READING,), (LISTING, READING)])

@@ -5,11 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
+from tests.ingest.storage.relay import served
+from tests.ingest.storage.stores import Store
+from tests.ingest.tables.test_refused_prefix import LISTING, READING, Refusing
 
-from distributary.ingest.derivation.given import OWNER
+from distributary.ingest.derivation.given import OWNER, Derived
 from distributary.ingest.storage.opening import files_at
-from distributary.ingest.upkeep.made_of_others import take_over
+from distributary.ingest.tables.change import create
+from distributary.ingest.upkeep.made_of_others import derived_tables, take_over
 
 
 def test_what_was_derived_under_an_earlier_name_tells_the_present_one(tmp_path: Path) -> None:
@@ -18,3 +23,18 @@ def test_what_was_derived_under_an_earlier_name_tells_the_present_one(tmp_path: 
     take_over(files_at(tmp_path), "plays")
     found = DeltaTable(tmp_path)
     assert (found.metadata().configuration.get(OWNER), found.version()) == ("plays", 2)
+
+
+@pytest.mark.parametrize("refused", [LISTING, READING])
+def test_a_folder_that_is_kept_for_others_keeps_nobody_from_upkeep(
+    s3_store: Store, refused: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its name fits a rule's: no table of the pipeline had any upkeep."""
+    direct = s3_store.files()
+    for folder in ("golf_days", "others_days"):
+        create(direct.below(folder), pa.schema([("a", pa.int64())]), {OWNER: "games"})
+    rule = Derived(table="{entity}_days", sql="TABLE {table}")
+    assert derived_tables(direct, [rule], "games") == ["golf_days", "others_days"]
+    with served(Refusing(s3_store.port, refused=(refused,))) as relay:
+        assert derived_tables(s3_store.files_at(direct.url, relay.port), [rule], "games") == ["golf_days"]
+    assert "others_days is passed by, since it may not be read" in caplog.text
