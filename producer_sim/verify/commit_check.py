@@ -1,4 +1,4 @@
-"""Whether tables have batches of which the ledger does not tell, by the transactions of their commits."""
+"""Whether tables have batches of which the ledger does not tell, by the transactions of their commits, and whether their logs are whole."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from deltalake import DeltaTable
 
 from distributary.ingest.checkpoint.generation import app_of
 from distributary.ingest.columns.safe_names import CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.tables.log import tables_under
+from distributary.ingest.tables.mending import damaged_entries
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
 from distributary.producer_sim.verify.ledger_check import Batch
 from distributary.producer_sim.verify.log_check import LogNow
@@ -56,6 +58,22 @@ def check_commits(newest: Newest, ledger: Sequence[Batch], log: LogNow | None) -
             if number > told.get(generation, -1) and not _is_decided(generation, number, log):
                 detail = f"it has batch {number} of generation {generation}, of which the ledger and this checkpoint's log do not tell"
                 yield Difference("batch_unrecorded", table, detail)
+
+
+def check_logs(lake: Lake) -> Iterator[Difference]:
+    """Entries that mean nothing any more: of changes, and of rows that replace others, nothing else tells how many there were."""
+    if lake.root.remote:
+        return  # what a store has is whole
+    for name in sorted(set(tables_under(lake.root)) - lake.others.keys()):
+        lost: Sequence[int] = ()
+        # Whoever reads the table tells of it.
+        with suppress(OSError):
+            lost = damaged_entries(lake.root.below(name))
+        for version in lost:
+            detail = (
+                f"version {version} of its log was emptied or cut off, and is read as a commit of nothing"
+            )
+            yield Difference("log_damaged", name, detail)
 
 
 def _is_decided(generation: str, number: int, log: LogNow | None) -> bool:

@@ -19,7 +19,12 @@ from distributary.ingest.settings.source import librdkafka
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.upkeep.replayed import OUTCOMES
 from distributary.producer_sim.truth.sent import Truth
-from distributary.producer_sim.verify.commit_check import check_commits, generations, newest_of_own
+from distributary.producer_sim.verify.commit_check import (
+    check_commits,
+    check_logs,
+    generations,
+    newest_of_own,
+)
 from distributary.producer_sim.verify.coverage import Coverage
 from distributary.producer_sim.verify.erased import gone_from, with_erased
 from distributary.producer_sim.verify.kept.as_they_came import Kept, check_kept, survey_kept
@@ -129,6 +134,7 @@ def compare(
     differences = [
         *tables.differences,
         *broken,
+        *check_logs(lake),
         *_stray(held),
         *_twice(lake, readable, tables, held.coverage),
         *(_against_truth(lake, truth, tables, held, (ledger or (), kept)) if truth is not None else ()),

@@ -346,3 +346,10 @@ def test_verifying_changes_nothing(root: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     found(root)
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+def test_changes_of_columns_of_which_nobody_tells_any_more(root: Path) -> None:
+    entries(root, "ledger_changes")[1].write_bytes(b"")
+    (lost,) = found(root).differences
+    assert (lost.kind, lost.where) == ("log_damaged", "ledger_changes")
+    assert lost.detail.startswith("version 1 of its log was emptied")
