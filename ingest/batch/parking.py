@@ -17,7 +17,7 @@ from deltalake.exceptions import DeltaError
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-from distributary.errors import CommitImpossible, PipelineError
+from distributary.errors import CheckpointMismatch, CommitImpossible, PipelineError
 from distributary.ingest.batch.finish import Finisher
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation
@@ -27,7 +27,7 @@ from distributary.ingest.checkpoint.stuck import StuckCommits
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.columns.widening import widenings
-from distributary.ingest.commit_log.entries import NONE, Batch, Standing
+from distributary.ingest.commit_log.entries import NONE, Batch
 from distributary.ingest.commit_log.followed import Followed
 from distributary.ingest.commit_log.reading import CommitLog, KeptLog
 from distributary.ingest.commit_log.writing import written
@@ -390,7 +390,7 @@ def bringing(
     # A run that died amid this left some in; the newest of them is held against the batch once more.
     behind = 0 if newest is None or newest not in numbers else numbers.index(newest)
     # What the batches brought while the table was left alone.
-    wider = spark is not None and any(widenings(first.layout.columns, last.layout.columns))
+    wider = spark is not None and any(widenings(_parked_with(waiting, first), last.layout.columns))
     schema, rule = table_schema(columns, last.layout), finisher.rule_of(last)
 
     def evolved(folder: str, wanted: pa.Schema, partitions: Sequence[str] = ()) -> None:
@@ -416,6 +416,14 @@ def bringing(
         finisher.bring_in(manifest, waiting.folder, spark, before)
 
 
+def _parked_with(waiting: Waiting, first: TableFiles) -> pa.Schema:
+    """The columns that a table had when it was parked, also where it goes without its oldest batch; those of the first that it gets where nobody tells."""
+    with suppress(CheckpointMismatch):
+        oldest = finished_table(waiting.log, waiting.numbers[0], waiting.folder)[0]
+        return oldest.table(waiting.folder).layout.columns
+    return first.layout.columns
+
+
 def _require_not_put_back(waiting: Waiting, finisher: Finisher, tables: TableBook, last: TableFiles) -> None:
     """Raises CommitImpossible for a table that lacks a batch which was in it before any waited: what comes would hide that.
 
@@ -428,23 +436,3 @@ def _require_not_put_back(waiting: Waiting, finisher: Finisher, tables: TableBoo
     found = given.lacked(batch, newest, (), waited=True) if isinstance(batch, Batch) else None
     if found is not None:
         raise finisher.was_put_back(found.number, found, lacking=())
-
-
-@dataclass(frozen=True, slots=True)
-class StayParked:
-    """What is parked in a log that is handed over; nothing is parked there any more."""
-
-    so_far: Standing
-    parks: bool = False
-
-    def waiting(self, batch_id: int) -> frozenset[str]:
-        """The folders of the tables for which a batch's files wait."""
-        return self.so_far.waiting(batch_id)
-
-    def park(self, batch_id: int, error: CommitImpossible) -> bool:
-        """Never: what a table cannot take is told."""
-        return False
-
-    def unreadable(self, folders: Iterable[str]) -> Mapping[str, str]:
-        """None, as nothing could wait for it."""
-        return {}
