@@ -11,7 +11,7 @@ import numpy as np
 
 from distributary.errors import ConfigError
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.erasure.record import RECORDS
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
@@ -30,7 +30,13 @@ from distributary.producer_sim.verify.erased import gone_from, with_erased
 from distributary.producer_sim.verify.kept.as_they_came import Kept, check_kept, survey_kept
 from distributary.producer_sim.verify.kept.replayed import lacking_brought_back, with_replayed
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
-from distributary.producer_sim.verify.ledger_check import Batch, Held, check_ledger, read_ledger
+from distributary.producer_sim.verify.ledger_check import (
+    Batch,
+    Held,
+    changes_again,
+    check_ledger,
+    read_ledger,
+)
 from distributary.producer_sim.verify.log_check import LogNow, check_log, read_log
 from distributary.producer_sim.verify.quarantine_survey import QuarantineSurvey, survey_quarantine
 from distributary.producer_sim.verify.table_survey import Survey, holders, survey_table
@@ -118,7 +124,8 @@ def compare(
     log = None if beside.checkpoint is None else read_log(beside.checkpoint, broken)
     lake = (lake if log is None else lake.of_generation(log.generation.id)).with_all()
     # Before the tables, which are asked about its generations.
-    ledger = _or_broken(BATCHES_TABLE, lambda: read_ledger(lake), broken)
+    again = _or_broken(CHANGES_TABLE, lambda: changes_again(lake), broken)
+    ledger = _or_broken(BATCHES_TABLE, lambda: read_ledger(lake, again or {}), broken)
     tables = Survey(generations(ledger or (), log))
     _survey(lake, tables, on_progress, checksums=truth is not None)
     quarantine = _or_broken(QUARANTINE_TABLE, lambda: survey_quarantine(lake, truth), broken)
