@@ -7,8 +7,13 @@ from contextlib import suppress
 
 from deltalake import DeltaTable
 
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import app_of
+from distributary.ingest.checkpoint.manifests import folders_of
+from distributary.ingest.checkpoint.stuck import Resolutions
 from distributary.ingest.columns.safe_names import CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.commit_log.entries import Batch as Decided
 from distributary.ingest.tables.log import tables_under
 from distributary.ingest.tables.mending import damaged_entries
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
@@ -58,6 +63,30 @@ def check_commits(newest: Newest, ledger: Sequence[Batch], log: LogNow | None) -
             if number > told.get(generation, -1) and not _is_decided(generation, number, log):
                 detail = f"it has batch {number} of generation {generation}, of which the ledger and this checkpoint's log do not tell"
                 yield Difference("batch_unrecorded", table, detail)
+
+
+def check_given(
+    newest: Newest, ledger: Sequence[Batch], checkpoint: Checkpoint, log: LogNow
+) -> Iterator[Difference]:
+    """Tables that lack the newest batch which the log gave them: of one with one row a key no count shows that."""
+    mine, met, number = log.generation.id, set(log.so_far.parked), log.so_far.last
+    whole = max((batch.batch_id for batch in ledger if batch.generation == mine), default=-1)
+    try:
+        closed = checkpoint.log.closed()
+        while number is not None and number > closed:
+            batch = checkpoint.log.entry(number)
+            if not isinstance(batch, Decided):
+                return  # a run goes on meanwhile, and has closed it
+            given = set(folders_of(batch, checkpoint.log)) if number <= whole else set[str]()
+            for table in sorted(given - met.union(batch.waits)):
+                had = newest.get(table, {}).get(mine, number)
+                if had < number and table not in Resolutions(checkpoint).skipped(number):
+                    detail = f"it has batch {had} as its newest one, and batch {number} was in it, too: it was put back from an older copy, or a disk lost what it had"
+                    yield Difference("tables_behind", table, detail)
+            met |= given
+            number = batch.so_far.last
+    except CheckpointMismatch as error:
+        yield Difference("checkpoint_unreadable", str(checkpoint), str(error))
 
 
 def check_logs(lake: Lake) -> Iterator[Difference]:

@@ -21,6 +21,7 @@ from distributary.ingest.upkeep.replayed import OUTCOMES
 from distributary.producer_sim.truth.sent import Truth
 from distributary.producer_sim.verify.commit_check import (
     check_commits,
+    check_given,
     check_logs,
     generations,
     newest_of_own,
@@ -146,7 +147,7 @@ def compare(
         *_twice(lake, readable, tables, held.coverage),
         *(_against_truth(lake, truth, tables, held, (ledger or (), kept)) if truth is not None else ()),
         *(_against_ledger(lake, ledger, tables, held, kept) if told else ()),
-        *(_against_the_rest(lake, ledger or [], tables, log, beside.topics) if told else ()),
+        *(_against_the_rest(lake, ledger or [], tables, log, beside) if told else ()),
         *(check_kept(lake, kept, ledger or ()) if told else ()),
     ]
     return Verdict(
@@ -247,11 +248,14 @@ def _against_ledger(
 
 
 def _against_the_rest(
-    lake: Lake, ledger: list[Batch], tables: Survey, log: LogNow | None, topics: TopicsNow | None
+    lake: Lake, ledger: list[Batch], tables: Survey, log: LogNow | None, beside: Beside
 ) -> Iterator[Difference]:
     """The ledger against all that it does not tell of itself: the log, the tables' own transactions, the topics."""
+    newest = {**tables.newest, **newest_of_own(lake, tables.generations)}
     if log is not None:
         yield from check_log(ledger, log)
-    yield from check_commits({**tables.newest, **newest_of_own(lake, tables.generations)}, ledger, log)
-    if topics is not None:
-        yield from check_topics(topics, ledger, log)
+    yield from check_commits(newest, ledger, log)
+    if log is not None and beside.checkpoint is not None:
+        yield from check_given(newest, ledger, beside.checkpoint, log)
+    if beside.topics is not None:
+        yield from check_topics(beside.topics, ledger, log)
