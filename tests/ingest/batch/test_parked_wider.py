@@ -1,4 +1,4 @@
-"""Columns that become wider while their table is parked, whichever of the batches that wait for it are given up."""
+"""Columns that become wider while their table is parked, whichever of the batches that wait brings them or is given up."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 from tests.ingest import queries
+from tests.ingest.batch.test_unreadable import newer_protocol
 from tests.ingest.e2e.handmade import Schema
 from tests.ingest.kafka_records import Sent
 from tests.ingest.pipelines import SUBJECT, settings
@@ -18,6 +19,7 @@ from tests.ingest.queries import GOLF, Query
 from distributary.errors import CommitImpossible
 from distributary.ingest import failpoints
 from distributary.ingest.batch import parking
+from distributary.ingest.commit_log import writing
 from distributary.ingest.resolve import resolve
 from distributary.registry.memory import MemoryRegistry
 
@@ -31,11 +33,18 @@ SETTINGS: dict[str, Any] = {
 
 
 @pytest.fixture
-def golf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A table that was put right: a batch of a wider schema waits for it, and the one before that, whose file was gone, was given up."""
-    held, table = MemoryRegistry(), tmp_path / "lake" / GOLF
-    narrow, wide = (Schema(held.register(SUBJECT, text, "PROTOBUF"), text) for text in (NARROW, WIDE))
+def schemas(monkeypatch: pytest.MonkeyPatch) -> tuple[Schema, Schema]:
+    """A narrow one and a wide one, which the registry knows."""
+    held = MemoryRegistry()
     monkeypatch.setattr(queries, "registry", lambda: held)
+    narrow, wide = (Schema(held.register(SUBJECT, text, "PROTOBUF"), text) for text in (NARROW, WIDE))
+    return narrow, wide
+
+
+@pytest.fixture
+def golf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schemas: tuple[Schema, Schema]) -> Path:
+    """A table that was put right: a batch of a wider schema waits for it, and the one before that, whose file was gone, was given up."""
+    (narrow, wide), table = schemas, tmp_path / "lake" / GOLF
 
     def spoil(point: str, batch_id: int) -> None:
         if point == failpoints.AFTER_MANIFEST and batch_id == 2:
@@ -61,14 +70,39 @@ def begun(root: Path, spark: SparkSession) -> Query:
     return query
 
 
-def test_wider_ones_are_asked_for(tmp_path: Path, golf: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[bool] = []
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether wider columns were asked for, each time that a table was to get columns: there is no Spark here that makes them."""
+    found: list[bool] = []
 
     def evolve(*given: Any, widen: bool, partitions: Any) -> None:
-        asked.append(widen)
+        found.append(widen)
         raise CommitImpossible("there is no Spark", (GOLF,))
 
     monkeypatch.setattr(parking, "evolve", evolve)
+    return found
+
+
+def test_wider_ones_are_asked_for(tmp_path: Path, golf: Path, asked: list[bool]) -> None:
+    begun(tmp_path, cast("SparkSession", object()))
+    assert asked == [True]
+
+
+def test_they_are_asked_for_where_the_first_that_waits_brings_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schemas: tuple[Schema, Schema], asked: list[bool]
+) -> None:
+    """Of a table that nobody could open when it came, and that had no batch that the log names."""
+    monkeypatch.setattr(writing, "KEPT", 2)
+    monkeypatch.setattr(writing, "AT_ONCE", 1)
+    narrow, wide = schemas
+    query = Query(tmp_path, **SETTINGS)
+    query.resume()
+    for offset, game in enumerate(["golf", *["quest"] * 6]):
+        query.batch(offset, [Sent(narrow.value(game_name=game, level=1), offset)])
+    mend = newer_protocol(tmp_path / "lake" / GOLF)
+    query.batch(7, [Sent(wide.value(game_name="golf", level=BIG), 7)])
+    assert len(query.log.so_far.parked[GOLF]) == 1
+    mend()
     begun(tmp_path, cast("SparkSession", object()))
     assert asked == [True]
 
