@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Literal
 
 from deltalake.exceptions import DeltaError
@@ -308,7 +309,9 @@ def _require_taken(
 def _put_aside(root: Files, folder: str) -> None:
     """What a user may want back is never removed."""
     if isinstance(root, PosixFiles):
-        root.rename(folder, f"{aside_prefix(folder)}{int(time.time())}")
+        # Another one may have been put aside within the second, or before the clock was set back.
+        names = (f"{aside_prefix(folder)}{number}" for number in count(int(time.time())))
+        root.rename(folder, next(name for name in names if name not in set(root.folders())))
         return
     if has_log(root.below(folder)):
         raise ConfigError(

@@ -102,10 +102,16 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
     True
     """
     root = open_files(settings.sink.root, settings.storage)
-    owners = {table: owner for table, owner in Records(root).all().items() if owner.pipeline == settings.name}
+    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
+    own = read_generation(checkpoint)
+    owners = {
+        table: owner
+        for table, owner in Records(root).all().items()
+        # Where it has another name since its last run, records tell the one before.
+        if owner.pipeline == settings.name or (own is not None and owner.generation == own.id)
+    }
     at = _whole(root, settings.name, {owner.generation for owner in owners.values()}, batch)
     generation, at_batch = at.generation, at.number
-    checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     parked = _parked(checkpoint, generation)
     # Amid a reset tables are half full; those of before it belong together.
     if any(True for _ in going(checkpoint.files, RESETS)):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -27,11 +27,11 @@ from distributary.ingest.checkpoint.stuck import StuckCommits
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
 from distributary.ingest.columns.widening import widenings
-from distributary.ingest.commit_log.entries import NONE, Batch, Standing
+from distributary.ingest.commit_log.entries import NONE, Batch
 from distributary.ingest.commit_log.followed import Followed
 from distributary.ingest.commit_log.reading import CommitLog, KeptLog
 from distributary.ingest.commit_log.writing import written
-from distributary.ingest.evolution.rules import Parking
+from distributary.ingest.evolution.rules import Parking, Rules
 from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.merge.rule import memory_folder, memory_schema
 from distributary.ingest.pins import PinnedTable
@@ -293,13 +293,19 @@ class RunsParkedTables:
                 return state.native_partitions
         return ()
 
-    def bring_in(self, finisher: Finisher, columns: Columns) -> None:
+    def bring_in(self, finisher: Finisher, rules: Rules) -> None:
         """Commit what waits to all tables that take it now, as a start does. Raises CommitImpossible where the settings let none be parked."""
         self.tables.parked = frozenset()
         parked, log = self.log.so_far.parked, KeptLog(self.checkpoint.log.files)
         left = {folder: numbers for folder, numbers in parked.items() if folder in self._unread}
+
+        def widens(entity: str) -> bool:
+            return rules.of(entity).growth.widens
+
         coming = {
-            folder: bringing(Waiting(log, folder, numbers), finisher, self.tables, columns, self.tables.spark)
+            folder: bringing(
+                Waiting(log, folder, numbers, widens), finisher, self.tables, rules.columns, self.tables.spark
+            )
             for folder, numbers in parked.items()
             if folder not in left
         }
@@ -341,11 +347,15 @@ def _why(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What waits for one table: the batches of a log, ascending."""
+    """What waits for one table: the batches of a log, ascending.
+
+    widens  whether an entity's table may get wider columns that it lacks, whichever of all batches brought them
+    """
 
     log: CommitLog
     folder: str
     numbers: Sequence[int]
+    widens: Callable[[str], bool] = lambda entity: False
 
 
 def brought_in(
@@ -375,7 +385,8 @@ def bringing(
     numbers = [number for number in waiting.numbers if not finisher.leaves_out(number, waiting.folder)]
     asked = numbers or waiting.numbers
     # One after the other: a table that still cannot take the first of a thousand has nobody read the others.
-    first = finished_table(waiting.log, asked[0], waiting.folder)[0].table(waiting.folder)
+    oldest = finished_table(waiting.log, asked[0], waiting.folder)[0]
+    first, any_wider = oldest.table(waiting.folder), any(map(waiting.widens, oldest.entities))
     last = finished_table(waiting.log, asked[-1], waiting.folder)[0].table(waiting.folder)
     try:
         newest = tables.newest_batch(waiting.folder, first.app_id)
@@ -390,12 +401,18 @@ def bringing(
     # A run that died amid this left some in; the newest of them is held against the batch once more.
     behind = 0 if newest is None or newest not in numbers else numbers.index(newest)
     # What the batches brought while the table was left alone.
-    wider = spark is not None and any(widenings(first.layout.columns, last.layout.columns))
+    any_wider = any_wider or any(widenings(first.layout.columns, last.layout.columns))
     schema, rule = table_schema(columns, last.layout), finisher.rule_of(last)
 
     def evolved(folder: str, wanted: pa.Schema, partitions: Sequence[str] = ()) -> None:
         if folder in tables.states([folder]):
-            evolve(tables.place(folder), wanted, spark, widen=wider, partitions=partitions)
+            evolve(
+                tables.place(folder),
+                wanted,
+                spark,
+                widen=spark is not None and any_wider,
+                partitions=partitions,
+            )
             tables.changed(folder)
 
     by = partitions_told(waiting.log, numbers, waiting.folder) if last.merging else None
@@ -428,23 +445,3 @@ def _require_not_put_back(waiting: Waiting, finisher: Finisher, tables: TableBoo
     found = given.lacked(batch, newest, (), waited=True) if isinstance(batch, Batch) else None
     if found is not None:
         raise finisher.was_put_back(found.number, found, lacking=())
-
-
-@dataclass(frozen=True, slots=True)
-class StayParked:
-    """What is parked in a log that is handed over; nothing is parked there any more."""
-
-    so_far: Standing
-    parks: bool = False
-
-    def waiting(self, batch_id: int) -> frozenset[str]:
-        """The folders of the tables for which a batch's files wait."""
-        return self.so_far.waiting(batch_id)
-
-    def park(self, batch_id: int, error: CommitImpossible) -> bool:
-        """Never: what a table cannot take is told."""
-        return False
-
-    def unreadable(self, folders: Iterable[str]) -> Mapping[str, str]:
-        """None, as nothing could wait for it."""
-        return {}

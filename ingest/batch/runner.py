@@ -131,7 +131,7 @@ class BatchRunner:
             self._sweep()
         if is_new and run.parked.folders:
             with self._ahead_or_overtaken():
-                run.parked.bring_in(self.finisher, run.rules.changes.columns)
+                run.parked.bring_in(self.finisher, run.rules.changes)
 
     def __call__(self, records: DataFrame, spark_batch: int) -> None:
         """Bring the next batch to its end."""

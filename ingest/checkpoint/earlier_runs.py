@@ -184,6 +184,12 @@ def after_lineage(
     return Start("from_tables", begins, already, lineage, placed=_stretches(placed))
 
 
+def read_by(root: At, generations: Container[str]) -> Positions:
+    """How far these generations have read, as the rows of the ledger say."""
+    rows = (row for row in _ledger(files_at(root), _READ) if row["generation"] in generations)
+    return highest(*_reached(rows).values())
+
+
 def topics_read(root: At, pipeline: str, known: AbstractSet[str]) -> dict[str, set[str]]:
     """The topics of which the ledger has batches of a pipeline, by their generations, but for those that are known."""
     found: dict[str, set[str]] = {}

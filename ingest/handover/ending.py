@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
 from distributary.errors import CommitImpossible
 from distributary.ingest.batch.finish import Finisher
-from distributary.ingest.batch.parking import StayParked, Waiting, brought_in
+from distributary.ingest.batch.parking import Waiting, brought_in
 from distributary.ingest.batch.sweep import sweep
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import Generation, read_generation
@@ -17,6 +20,26 @@ from distributary.ingest.handover.earlier import as_rewritten, with_place
 from distributary.ingest.handover.reaching import Reaching, columns_of
 from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.commit import OF_ONE_TABLE, is_for_all
+
+
+@dataclass(frozen=True, slots=True)
+class StayParked:
+    """What is parked in a log that is handed over; nothing is parked there any more."""
+
+    so_far: Standing
+    parks: bool = False
+
+    def waiting(self, batch_id: int) -> frozenset[str]:
+        """The folders of the tables for which a batch's files wait."""
+        return self.so_far.waiting(batch_id)
+
+    def park(self, batch_id: int, error: CommitImpossible) -> bool:
+        """Never: what a table cannot take is told."""
+        return False
+
+    def unreadable(self, folders: Iterable[str]) -> Mapping[str, str]:
+        """None, as nothing could wait for it."""
+        return {}
 
 
 class Ending:

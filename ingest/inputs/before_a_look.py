@@ -6,7 +6,10 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from deltalake.exceptions import DeltaError
+
 from distributary.errors import CheckpointMismatch
+from distributary.ingest.checkpoint.earlier_runs import read_by
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import made_anew, read_generation
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
@@ -19,7 +22,7 @@ from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.log import commit_info, entry, newest_version
 from distributary.ingest.tables.transaction import GENERATION, OFFSETS, told_by
 
-# Behind the pipeline's newest commit to the ledger there may be those of others and of upkeep; each is a request in a store.
+# Behind the pipeline's newest commit to the ledger there are few of others and of upkeep as a rule; each is a request in a store.
 _MOST_LOOKED_AT = 100
 
 
@@ -42,7 +45,8 @@ class Had:
         try:
             generation, so_far = read_generation(checkpoint), checkpoint.log.state().so_far
             mine = set[str]() if generation is None else {generation.id}
-            if generation is None and settings.start == "from_tables":
+            # Who says nothing of how to begin is refused, and goes on from the tables then.
+            if generation is None and settings.start != "again":
                 owners = Records(root).all().values()
                 mine = {one.generation for one in owners if one.pipeline == settings.name}
         except CheckpointMismatch:
@@ -72,7 +76,7 @@ def _gives_offsets(settings: Settings) -> bool:
 
 
 def _in_ledger(root: Files, generations: Collection[str]) -> Positions:
-    """Where the newest batch of these generations ends that the ledger has; nothing where none is among its newest commits, or nobody can tell, which a run says."""
+    """Where the newest batch of these generations ends that the ledger has; nothing where nobody can tell, which a run says."""
     place = root.below(BATCHES_TABLE)
     try:
         newest = newest_version(place) if generations else None
@@ -80,6 +84,7 @@ def _in_ledger(root: Files, generations: Collection[str]) -> Positions:
             told = told_by(commit_info(entry(place, version)))
             if told.get(GENERATION) in generations:
                 return ends(offsets_from_json(json.loads(told[OFFSETS])))
-    except (OSError, ValueError, KeyError):
-        pass
-    return {}
+        # Others that share it may have committed more often since: its rows tell, of which there may be one for each batch of years.
+        return read_by(root, generations) if generations else {}
+    except (OSError, ValueError, KeyError, DeltaError):
+        return {}

@@ -26,6 +26,7 @@ from distributary.ingest.columns.growth import Change
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.partitions import all_partition_columns
 from distributary.ingest.columns.safe_names import MEMORY_SUFFIX
+from distributary.ingest.columns.widening import widenings
 from distributary.ingest.kafka.columns import kafka_fields, table_schema
 from distributary.ingest.log_paths import LOG
 from distributary.ingest.merge.rule import VECTORS
@@ -95,8 +96,8 @@ class PlannedChange:
 
     @property
     def widens(self) -> bool:
-        """Whether a column that was there becomes wider."""
-        return any(change.kind == "widened" for change in self.added)
+        """Whether a column that is there may become wider: so it may in a new table that an attempt made which came to nothing."""
+        return self.new or any(change.kind == "widened" for change in self.added)
 
 
 def _beside(folder: str, layout: Layout, properties: Mapping[str, str]) -> _Wanted:
@@ -400,14 +401,12 @@ def evolve(
         raise CommitImpossible(
             f"table {place} is gone, so no column can be added; run again to have it made anew"
         )
-    if widen:
-        state = _with_wider_columns(state, schema, spark)
+    state = _with_wider_columns(state, schema, spark) if widen else state
     lacking = _lacking(state, schema)
     if not lacking and not (partitions and is_bare(state)):
         return ()
-    tops = {one.top for one in lacking}
     # Only these: names that Delta refuses elsewhere are fine in a table with column mapping.
-    new = storable(pa.schema([field for field in schema if field.name in tops]))
+    new = storable(pa.schema([field for field in schema if field.name in {one.top for one in lacking}]))
     merged = pa.unify_schemas([state.layout, new], promote_options="permissive")
     if state.native:
         columns = pa.schema([merged.field(name) for name in new.names])
@@ -430,10 +429,11 @@ def evolve(
 
 
 def _with_wider_columns(state: TableState, wanted: pa.Schema, spark: SparkSession | None) -> TableState:
+    if not widenings(state.layout, wanted):
+        return state
     if spark is None:
         raise PipelineError(f"table {state.place} needs Spark to have wider columns")
-    if not widen_columns(spark, state.place, state.layout, wanted):
-        return state
+    widen_columns(spark, state.place, state.layout, wanted)
     after = read_state(state.place, spark)
     if after is None:
         raise CommitImpossible(f"table {state.place} is gone; run again to have it made anew")

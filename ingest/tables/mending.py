@@ -111,6 +111,18 @@ def mend(table: Files, synced: Synced) -> list[int]:
     return damaged
 
 
+def damaged_entries(table: Files) -> list[int]:
+    """The versions behind the newest checkpoint of a log whose entries were emptied or cut off, which readers take for commits of nothing; all stay as they are."""
+    names = list(table.names(LOG))
+    base = max((int(one[1]) for name in names if (one := _CHECKPOINT.fullmatch(name))), default=-1)
+    found = list[int]()
+    for version in sorted(version for version in _versions(names) if version > base):
+        # Whoever writes there may clean up meanwhile.
+        with suppress(FileNotFoundError):
+            found += [version] if _actions(table.read(entry_path(version))) is None else []
+    return found
+
+
 def _put_anew(table: Files, names: Sequence[str], synced: Synced) -> None:
     """Put what may not have been synced in its own place, as it is, and safe from a loss of power.
 

@@ -1,4 +1,4 @@
-"""Whether tables have batches of which the ledger does not tell, by the transactions of their commits."""
+"""Whether tables have batches of which the ledger does not tell, by the transactions of their commits, and whether their logs are whole."""
 
 from __future__ import annotations
 
@@ -7,8 +7,16 @@ from contextlib import suppress
 
 from deltalake import DeltaTable
 
+from distributary.errors import CheckpointMismatch
+from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.checkpoint.generation import app_of
-from distributary.ingest.columns.safe_names import CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.checkpoint.manifests import folders_of
+from distributary.ingest.checkpoint.stuck import Resolutions
+from distributary.ingest.columns.safe_names import CHANGES_TABLE, MEMORY_SUFFIX, QUARANTINE_TABLE
+from distributary.ingest.commit_log.entries import Batch as Decided
+from distributary.ingest.merge.rule import with_memories
+from distributary.ingest.tables.log import tables_under
+from distributary.ingest.tables.mending import damaged_entries
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
 from distributary.producer_sim.verify.ledger_check import Batch
 from distributary.producer_sim.verify.log_check import LogNow
@@ -36,9 +44,10 @@ def newest_of(table: DeltaTable, name: str, wanted: Iterable[str]) -> dict[str, 
 
 
 def newest_of_own(lake: Lake, wanted: Iterable[str]) -> dict[str, dict[str, int]]:
-    """The same of the tables that are no entity's; one that cannot be read is told of where it is read."""
+    """The same of the tables that are no entity's, and of what remembers deletes; one that cannot be read is told of where it is read."""
     found = {}
-    for name in (QUARANTINE_TABLE, CHANGES_TABLE):
+    memories = (name for name in lake.root.folders() if name.endswith(MEMORY_SUFFIX))
+    for name in (QUARANTINE_TABLE, CHANGES_TABLE, *(one for one in memories if one not in lake.others)):
         with suppress(*READ_ERRORS):
             table = lake.open(name)
             if table is not None:
@@ -56,6 +65,46 @@ def check_commits(newest: Newest, ledger: Sequence[Batch], log: LogNow | None) -
             if number > told.get(generation, -1) and not _is_decided(generation, number, log):
                 detail = f"it has batch {number} of generation {generation}, of which the ledger and this checkpoint's log do not tell"
                 yield Difference("batch_unrecorded", table, detail)
+
+
+def check_given(
+    newest: Newest, ledger: Sequence[Batch], checkpoint: Checkpoint, log: LogNow
+) -> Iterator[Difference]:
+    """Tables that lack the newest batch which the log gave them: of one with one row a key no count shows that."""
+    mine, met, number = log.generation.id, set(with_memories(log.so_far.parked)), log.so_far.last
+    whole = max((batch.batch_id for batch in ledger if batch.generation == mine), default=-1)
+    try:
+        closed = checkpoint.log.closed()
+        while number is not None and number > closed:
+            batch = checkpoint.log.entry(number)
+            if not isinstance(batch, Decided):
+                return  # a run goes on meanwhile, and has closed it
+            given = set(folders_of(batch, checkpoint.log)) if number <= whole else set[str]()
+            for table in sorted(given - met - with_memories(batch.waits)):
+                had = newest.get(table, {}).get(mine, number)
+                if had < number and table not in with_memories(Resolutions(checkpoint).skipped(number)):
+                    detail = f"it has batch {had} as its newest one, and batch {number} was in it, too: it was put back from an older copy, or a disk lost what it had"
+                    yield Difference("tables_behind", table, detail)
+            met |= given
+            number = batch.so_far.last
+    except CheckpointMismatch as error:
+        yield Difference("checkpoint_unreadable", str(checkpoint), str(error))
+
+
+def check_logs(lake: Lake) -> Iterator[Difference]:
+    """Entries that mean nothing any more: of changes, and of rows that replace others, nothing else tells how many there were."""
+    if lake.root.remote:
+        return  # what a store has is whole
+    for name in sorted(set(tables_under(lake.root)) - lake.others.keys()):
+        lost: Sequence[int] = ()
+        # Whoever reads the table tells of it.
+        with suppress(OSError):
+            lost = damaged_entries(lake.root.below(name))
+        for version in lost:
+            detail = (
+                f"version {version} of its log was emptied or cut off, and is read as a commit of nothing"
+            )
+            yield Difference("log_damaged", name, detail)
 
 
 def _is_decided(generation: str, number: int, log: LogNow | None) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from distributary.errors import ConfigError
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.erasure.record import RECORDS
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
@@ -19,13 +19,25 @@ from distributary.ingest.settings.source import librdkafka
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.upkeep.replayed import OUTCOMES
 from distributary.producer_sim.truth.sent import Truth
-from distributary.producer_sim.verify.commit_check import check_commits, generations, newest_of_own
+from distributary.producer_sim.verify.commit_check import (
+    check_commits,
+    check_given,
+    check_logs,
+    generations,
+    newest_of_own,
+)
 from distributary.producer_sim.verify.coverage import Coverage
 from distributary.producer_sim.verify.erased import gone_from, with_erased
 from distributary.producer_sim.verify.kept.as_they_came import Kept, check_kept, survey_kept
 from distributary.producer_sim.verify.kept.replayed import lacking_brought_back, with_replayed
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
-from distributary.producer_sim.verify.ledger_check import Batch, Held, check_ledger, read_ledger
+from distributary.producer_sim.verify.ledger_check import (
+    Batch,
+    Held,
+    changes_again,
+    check_ledger,
+    read_ledger,
+)
 from distributary.producer_sim.verify.log_check import LogNow, check_log, read_log
 from distributary.producer_sim.verify.quarantine_survey import QuarantineSurvey, survey_quarantine
 from distributary.producer_sim.verify.table_survey import Survey, holders, survey_table
@@ -113,7 +125,8 @@ def compare(
     log = None if beside.checkpoint is None else read_log(beside.checkpoint, broken)
     lake = (lake if log is None else lake.of_generation(log.generation.id)).with_all()
     # Before the tables, which are asked about its generations.
-    ledger = _or_broken(BATCHES_TABLE, lambda: read_ledger(lake), broken)
+    again = _or_broken(CHANGES_TABLE, lambda: changes_again(lake), broken)
+    ledger = _or_broken(BATCHES_TABLE, lambda: read_ledger(lake, again or {}), broken)
     tables = Survey(generations(ledger or (), log))
     _survey(lake, tables, on_progress, checksums=truth is not None)
     quarantine = _or_broken(QUARANTINE_TABLE, lambda: survey_quarantine(lake, truth), broken)
@@ -129,11 +142,12 @@ def compare(
     differences = [
         *tables.differences,
         *broken,
+        *check_logs(lake),
         *_stray(held),
         *_twice(lake, readable, tables, held.coverage),
         *(_against_truth(lake, truth, tables, held, (ledger or (), kept)) if truth is not None else ()),
         *(_against_ledger(lake, ledger, tables, held, kept) if told else ()),
-        *(_against_the_rest(lake, ledger or [], tables, log, beside.topics) if told else ()),
+        *(_against_the_rest(lake, ledger or [], tables, log, beside) if told else ()),
         *(check_kept(lake, kept, ledger or ()) if told else ()),
     ]
     return Verdict(
@@ -234,11 +248,14 @@ def _against_ledger(
 
 
 def _against_the_rest(
-    lake: Lake, ledger: list[Batch], tables: Survey, log: LogNow | None, topics: TopicsNow | None
+    lake: Lake, ledger: list[Batch], tables: Survey, log: LogNow | None, beside: Beside
 ) -> Iterator[Difference]:
     """The ledger against all that it does not tell of itself: the log, the tables' own transactions, the topics."""
+    newest = {**tables.newest, **newest_of_own(lake, tables.generations)}
     if log is not None:
         yield from check_log(ledger, log)
-    yield from check_commits({**tables.newest, **newest_of_own(lake, tables.generations)}, ledger, log)
-    if topics is not None:
-        yield from check_topics(topics, ledger, log)
+    yield from check_commits(newest, ledger, log)
+    if log is not None and beside.checkpoint is not None:
+        yield from check_given(newest, ledger, beside.checkpoint, log)
+    if beside.topics is not None:
+        yield from check_topics(beside.topics, ledger, log)

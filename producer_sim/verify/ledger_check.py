@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any
 
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE
@@ -18,6 +19,8 @@ from distributary.producer_sim.verify.verdict import Difference, named
 
 # Generation and batch id.
 BatchKey = tuple[str, int]
+
+NOTHING_TWICE: Mapping[BatchKey, int] = MappingProxyType({})
 
 # What makes a change in the ledger that very change; earlier versions told less of each.
 _CHANGE = ("table", "schema_id", "old_schema_id", "kind", "column", "before", "after")
@@ -93,8 +96,8 @@ class Held:
     generations: dict[str, Coverage] = field(default_factory=dict)
 
 
-def read_ledger(lake: Lake) -> list[Batch] | None:
-    """All batches of the pipeline in their order; None if there is no ledger."""
+def read_ledger(lake: Lake, again: Mapping[BatchKey, int] = NOTHING_TWICE) -> list[Batch] | None:
+    """All batches of the pipeline in their order; None if there is no ledger. `again` is what `changes_again` found."""
     table = lake.open(BATCHES_TABLE)
     if table is None:
         return None
@@ -112,7 +115,6 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
     others = generations_of_others(lake)
     every = (row for batch in batches(table, wanted) for row in batch.to_pylist())
     rows = [row for row in every if row["generation"] not in others]
-    again = _changes_again(lake)
     found = [
         Batch(
             generation=row["generation"],
@@ -125,7 +127,7 @@ def read_ledger(lake: Lake) -> list[Batch] | None:
             },
             gaps=sum(sum(found.values()) for found in json.loads(row["gaps"] or "{}").values()),
             changes_again=sum(
-                again[row["generation"], number]
+                again.get((row["generation"], number), 0)
                 for number in batches_of(row["batch_id"], row.get("first_batch_id"))
             ),
             merged=_merged(row),
@@ -204,7 +206,7 @@ def _check_sums(batch: Batch) -> Iterator[Difference]:
         yield Difference("ledger_sum", str(batch), detail)
 
 
-def _changes_again(lake: Lake) -> Counter[BatchKey]:
+def changes_again(lake: Lake) -> Counter[BatchKey]:
     """Per batch, how many rows of the ledger of changes repeat another one."""
     table = lake.open(CHANGES_TABLE)
     if table is None:

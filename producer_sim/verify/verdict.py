@@ -11,6 +11,7 @@ from distributary.errors import CheckFailed
 DifferenceKind = Literal[
     "table_missing",
     "table_unreadable",
+    "log_damaged",
     "rows_missing",
     "rows_surplus",
     "values_differ",

@@ -60,6 +60,12 @@ def test_before_the_first_batch_is_said_what_to_do(tmp_path: Path) -> None:
         versions_at(settings(tmp_path), number + 70)
 
 
+def test_a_pipeline_that_got_another_name_and_has_not_run_since_is_answered(tmp_path: Path) -> None:
+    batch(goes_on(query(tmp_path)))
+    whole, renamed = versions_at(settings(tmp_path)), settings(tmp_path).model_copy(update={"name": "plays"})
+    assert versions_at(renamed).tables == whole.tables
+
+
 @pytest.mark.parametrize("harm", [other_things, newer_protocol])
 def test_a_version_from_before_a_table_was_harmed_is_answered(tmp_path: Path, harm: Harm) -> None:
     batch(goes_on(query(tmp_path)))

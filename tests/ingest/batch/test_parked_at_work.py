@@ -114,6 +114,17 @@ def test_files_that_were_put_aside_are_not_gone(
         resolve(settings(tmp_path), GOLF, "skip_lost")
 
 
+def test_a_table_is_made_anew_twice_within_a_second(
+    world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("time.time", lambda: 1_800_000_000.5)
+    for _ in range(2):
+        resolve(settings(tmp_path, policies={"stuck_table": "park"}), GOLF, "recreate")
+    assert len(list((tmp_path / "lake").glob(f".{GOLF}.replaced-*"))) == 2
+    world.begin()
+    assert (world.so_far.parked, world.offsets(GOLF)) == ({}, golf(range(2, 5)))
+
+
 def test_what_waits_is_found_where_whoever_put_a_table_aside_died(
     world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -43,12 +43,14 @@ def test_tables_of_wider_records_get_wider_columns_across_a_crash(
     kit.send([narrow.value(game=game, level=1) for game in ("chess", "golf")])
     kit.run()
     kit.send([narrow.value(game="chess", level=2), wide.value(game="chess", level=BIG, mood="glad")])
-    kit.send([narrow.value(game=game, level=3) for game in ("chess", "golf")], partition=1)
+    kit.send([narrow.value(game=game, level=3) for game in ("chess", "golf", "darts")], partition=1)
     # The column is wider by then, and no manifest says so.
     fail_at("before_manifest:3")
     with pytest.raises(BudgetSpent):
         kit.run()
     assert kit.manifests.last_batch() == 1
+    # So is a table that the batch was the first to bring, and by now it brings wider records for that.
+    kit.send([wide.value(game="darts", level=BIG, mood="calm")], partition=1)
     kit.run()
     # One that never heard of the new schema goes on beside one that did; then a table that is new.
     kit.send([narrow.value(game="chess", level=4), wide.value(game="chess", level=-BIG)], partition=1)
@@ -63,6 +65,7 @@ def test_tables_of_wider_records_get_wider_columns_across_a_crash(
         (4, None),
         (-BIG, ""),
     ]
+    assert by_spark(kit, spark, "darts") == [(3, None), (BIG, "calm")]
     # Nothing wider came for this one, and the new one was made as wide: both stay on the native way.
     assert column(kit, "golf", "level") == [1, 3]
     assert kit.rows(kit.folder_of("golf")).schema.field("level").type == "int32"

@@ -7,7 +7,9 @@ import shutil
 from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import CommitProperties, write_deltalake
 from pyspark.sql import SparkSession
 from tests.ingest.pipelines import begun, checkpoint
 
@@ -23,7 +25,6 @@ from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.kafka.offsets import Positions, offsets_to_json
 from distributary.ingest.landing import register
 from distributary.ingest.landing.numbers import first_offset
-from distributary.ingest.log_paths import LOG
 from distributary.ingest.run import schemas_of
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels
@@ -136,24 +137,26 @@ def test_nobody_looks_before_who_goes_on_has_it_held_against_the_log(
         assert channels.ends() == positions(1)
 
 
-def in_ledger(root: Path, generation: str, number: int) -> None:
+def in_ledger(root: Path, generation: str, number: int, others: int = 1) -> None:
     """Have the ledger tell, below what another pipeline and upkeep did since, that a generation has read the files before this number."""
     ledger = root / "lake" / BATCHES_TABLE
-    (ledger / LOG).mkdir(parents=True)
     read = json.dumps(offsets_to_json({"landing": {0: (0, first_offset(number))}}))
-    for version, told in enumerate([{GENERATION: generation, OFFSETS: read}, {GENERATION: "another"}, {}]):
+    row = pa.table({"generation": [generation], "offsets": [read]})
+    write_deltalake(ledger, row, commit_properties=CommitProperties({GENERATION: generation, OFFSETS: read}))
+    for version, told in enumerate([*[{GENERATION: "another"}] * others, {}], 1):
         assert put_entry(ledger, version, [{"commitInfo": told}])
 
 
+@pytest.mark.parametrize("others", [1, 100], ids=["few", "many"])
 def test_a_checkpoint_and_a_register_that_are_older_than_the_tables_are_not_looked_by(
-    chosen: Settings, tmp_path: Path
+    chosen: Settings, tmp_path: Path, others: int
 ) -> None:
     """As a copy has them that was made while a run went on: who is told that the checkpoint is older goes on from the tables."""
     with open_source(chosen) as channels:
         generation = born(checkpoint(tmp_path), "landed", world(channels), Start("resume"))
         begun(checkpoint(tmp_path), positions(1))
         require_had_before(chosen, channels)
-        in_ledger(tmp_path, generation.id, 2)
+        in_ledger(tmp_path, generation.id, 2, others)
         with OLDER:
             require_had_before(chosen, channels)
     (told,) = check_topics(topics_now(chosen), (), None)
@@ -162,15 +165,17 @@ def test_a_checkpoint_and_a_register_that_are_older_than_the_tables_are_not_look
         assert channels.ends() == positions(1)
 
 
-def test_nor_is_a_register_that_is_older_than_the_tables_that_are_gone_on_from(
-    chosen: Settings, tmp_path: Path
+@pytest.mark.parametrize("start", ["from_tables", "resume"])
+def test_nor_is_a_register_that_is_older_than_the_tables_whose_checkpoint_is_gone(
+    chosen: Settings, tmp_path: Path, start: str
 ) -> None:
+    """Who is told that the tables are another run's goes on from them."""
     in_ledger(tmp_path, "dead", 2)
     owner = Owner("landed", "gone", "dead", "dead")
     assert Records(files_at(tmp_path / "lake")).put("silver_landing", 0, owner)
-    from_tables = chosen.model_copy(update={"start": "from_tables"})
+    begins = chosen.model_copy(update={"start": start})
     with open_source(chosen) as channels:
         with OLDER:
-            require_had_before(from_tables, channels)
+            require_had_before(begins, channels)
         # What reads all again gives numbers anew.
         require_had_before(chosen.model_copy(update={"start": "again"}), channels)

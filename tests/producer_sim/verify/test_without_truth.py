@@ -346,3 +346,20 @@ def test_verifying_changes_nothing(root: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     found(root)
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+def test_changes_of_columns_of_which_nobody_tells_any_more(root: Path) -> None:
+    entries(root, "ledger_changes")[1].write_bytes(b"")
+    (lost,) = found(root).differences
+    assert (lost.kind, lost.where) == ("log_damaged", "ledger_changes")
+    assert lost.detail.startswith("version 1 of its log was emptied")
+
+
+def test_the_ledger_of_changes_is_named_where_it_cannot_be_read_and_the_rest_is_compared(root: Path) -> None:
+    (file,) = (root / "lake" / "ledger_changes").glob("*.parquet")
+    file.write_bytes(b"")
+    DeltaTable(root / "lake" / GOLF).delete("kafka_offset = 5")
+    differences = found(root).differences
+    assert ("table_unreadable", "ledger_changes") in {(one.kind, one.where) for one in differences}
+    assert "ledger_rows" in {one.kind for one in differences}
+    assert "ledger_batches" not in {one.where for one in differences}

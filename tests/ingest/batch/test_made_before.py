@@ -1,0 +1,64 @@
+"""A new table that an attempt has made which came to nothing, as where its process was killed: the next attempt at the batch brings more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.ingest import queries
+from tests.ingest.batch.test_parked_wider import BIG, NARROW, WIDE
+from tests.ingest.e2e.handmade import Schema
+from tests.ingest.kafka_records import Sent
+from tests.ingest.pipelines import SUBJECT
+from tests.ingest.queries import GOLF, Query
+
+from distributary.ingest import failpoints
+from distributary.ingest.columns.widening import Widening, widenings
+from distributary.ingest.tables import change
+from distributary.registry.memory import MemoryRegistry
+
+
+class Died(BaseException):
+    """Nothing of the process goes on."""
+
+
+class Asked(Exception):
+    """Columns were to become wider, which takes a Spark that is not here."""
+
+    def __init__(self, columns: Sequence[Widening]) -> None:
+        super().__init__()
+        self.columns = columns
+
+
+def test_its_columns_become_as_wide_as_what_the_batch_brings_by_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = MemoryRegistry()
+    narrow, wide = (Schema(held.register(SUBJECT, text, "PROTOBUF"), text) for text in (NARROW, WIDE))
+    monkeypatch.setattr(queries, "registry", lambda: held)
+
+    def begun() -> Query:
+        query = Query(tmp_path, policies={"wider_type": "widen"}, decode={"evolution": "inline"})
+        query.resume()
+        return query
+
+    def died(point: str, _: int) -> None:
+        if point == failpoints.BEFORE_MANIFEST:
+            raise Died
+
+    def widen(_: Any, place: Any, layout: pa.Schema, wanted: pa.Schema) -> None:
+        raise Asked(widenings(layout, wanted))
+
+    monkeypatch.setattr(change, "widen_columns", widen)
+    run, first = begun(), Sent(narrow.value(game_name="golf", level=1), 1)
+    run.batch(0, [Sent(narrow.value(game_name="quest", level=1), 0)])
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr(failpoints, "reach", died)
+        run.batch(1, [first])
+    assert run.rows(GOLF) == 0
+    with pytest.raises(Asked) as asked:
+        begun().batch(1, [first, Sent(wide.value(game_name="golf", level=BIG), 2)])
+    assert asked.value.columns == [Widening(("level",), pa.int32(), pa.int64())]
