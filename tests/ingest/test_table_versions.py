@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from tests.ingest.batch.test_one_put_back import batch
 from tests.ingest.batch.test_standing_still import goes_on, query
 from tests.ingest.batch.test_unreadable import Harm, input_output_error, newer_protocol, other_things
@@ -19,6 +21,8 @@ from distributary.ingest.derived.there import versions_now
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.table_versions import _as_of, _Batch, versions_at
+from distributary.ingest.tables.transaction import ERASURE
+from distributary.ingest.upkeep.maintain import maintain
 
 
 def garbled_end(table: Path) -> Callable[[], object]:
@@ -77,13 +81,29 @@ def test_a_ledger_that_nobody_can_open_is_named_with_what_to_do(tmp_path: Path, 
     put_right()
 
 
+@pytest.mark.parametrize("back", [0, 1])
+def test_a_table_that_had_no_row_for_long_can_be_read_behind_its_upkeep(tmp_path: Path, back: int) -> None:
+    """Its own commits name files that are gone by then, and its log may tell of them for ever."""
+    run = goes_on(query(tmp_path))
+    for entities in ("golf", "golf", "both", "quest", "quest"):
+        batch(run, entities)
+    before = versions_at(settings(tmp_path), run.log.so_far.last)
+    rows = DeltaTable(before[GOLF].url).to_pyarrow_table().num_rows
+    for days in (8, 16):
+        maintain(settings(tmp_path), clock=lambda _, days=days: int((time.time() + days * 86_400) * 1000))
+    found = versions_at(settings(tmp_path), before.batch - back)
+    with pytest.raises(FileNotFoundError):
+        DeltaTable(before[GOLF].url, 3).to_pyarrow_table()
+    assert DeltaTable(found[GOLF].url, found[GOLF].version).to_pyarrow_table().num_rows == rows
+
+
 def version_of(root: Path, commits: list[tuple[str, int]], at: _Batch) -> int | None:
     """The version as of a batch of a table that these commits filled, by their applications and numbers."""
     place = files_at(root).below(GOLF)
     place.put(entry_path(0), b'{"commitInfo": {}}')
     for version, (role, number) in enumerate(commits, 1):
-        told = {"txn": {"appId": f"g/{role}", "version": number}} if role else {"commitInfo": {}}
-        place.put(entry_path(version), json.dumps(told).encode())
+        told = json.dumps({"txn": {"appId": f"g/{role}", "version": number}}).encode() if role else lays()
+        place.put(entry_path(version), lays("a") if role == "OPTIMIZE" else told)
     found = _as_of(files_at(root), at, {}, GOLF)
     return None if found is None else found.version
 
@@ -94,6 +114,7 @@ def version_of(root: Path, commits: list[tuple[str, int]], at: _Batch) -> int | 
         ([("events", 3), ("replay", 1000)], 2, 1),
         ([("events", 3), ("reset", 999), ("replay", 1000), ("", 0)], 3, 1),
         ([("events", 3), ("replay", 1000), ("events", 5), ("replay", 1001)], 2, 1),
+        ([("events", 3), ("replay", 1000), ("OPTIMIZE", 0)], 3, 1),
         ([("events", 3), ("", 0)], 1, 1),
     ],
 )
@@ -119,3 +140,34 @@ def test_a_table_that_replays_alone_had_filled_by_then_has_a_version(
     tmp_path: Path, commits: list[tuple[str, int]], wanted: int | None
 ) -> None:
     assert version_of(tmp_path, commits, _Batch("g", 3)) == wanted
+
+
+def lays(*files: str, rows_change: bool = False, **told: str) -> bytes:
+    """An entry that brings these files."""
+    actions = [{"commitInfo": told}, *({"add": {"path": one, "dataChange": rows_change}} for one in files)]
+    return "\n".join(map(json.dumps, actions)).encode()
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+@pytest.mark.parametrize(
+    ("behind", "wanted"),
+    [
+        ([lays("a")], 2),
+        ([lays(), lays("a"), lays()], 3),
+        ([lays("a", rows_change=True, **{ERASURE: "x"}), lays("b")], 3),
+        ([lays("a", rows_change=True, **{ERASURE: "x"})], 2),
+        ([lays("a"), lays("b", rows_change=True), lays("c")], 2),
+        ([lays("a", rows_change=True), lays("b")], 1),
+    ],
+)
+def test_of_versions_with_the_same_rows_the_newest_is_given(
+    tmp_path: Path, behind: list[bytes], wanted: int, is_newest: bool
+) -> None:
+    """Without those that were erased, and before what others changed."""
+    place = files_at(tmp_path).below(GOLF)
+    batch_of_3 = json.dumps({"txn": {"appId": "g/events", "version": 3}}).encode()
+    for version, content in enumerate([lays(), batch_of_3, *behind]):
+        place.put(entry_path(version), content)
+    found = _as_of(files_at(tmp_path), _Batch("g", 3, is_newest), {}, GOLF)
+    assert found is not None
+    assert found.version == wanted
