@@ -236,18 +236,23 @@ def _as_of(root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table
         if any(map(is_of_replay, told)):
             replayed = True
             last_replay = max(version, laid, last_replay) if at.is_newest and app.endswith(_EVENTS) else -1
-        laid = _still_laid(content, laid, version)
+        laid = _still_laid(content, laid, version, shared=not app.endswith(_EVENTS))
     # All its rows came back from quarantine, or from bronze: no batch's number is theirs, and so none is later.
     filled = replayed and app.endswith(_EVENTS)
     return TableVersion(table, place.url, before_later, None, waits) if filled else None
 
 
-def _still_laid(content: bytes, behind: int, version: int) -> int:
-    """The newest version that has the rows of the one before an entry in other files, without those that were erased; -1 where none has."""
-    erases = _ERASURE in content
-    if not erases and (_ROWS_CHANGE.search(content) or transactions_in(content)):
+def _still_laid(content: bytes, behind: int, version: int, *, shared: bool) -> int:
+    """The newest version that has the rows of the one before an entry in other files, without those that were erased; -1 where none has.
+
+    To a table that pipelines share nobody commits without a transaction but upkeep, which lets go what is old.
+    """
+    comes = bool(transactions_in(content))
+    changes, erases = bool(_ROWS_CHANGE.search(content)), _ERASURE in content
+    if (comes or changes) and not (erases or shared):
         return -1
-    return max(behind, version) if erases or _ROWS_ARE_LAID.search(content) else behind
+    is_laid = erases or ((changes or bool(_ROWS_ARE_LAID.search(content))) and not comes)
+    return max(behind, version) if is_laid else behind
 
 
 def _as_now(place: Files, table: str, app: str, batch: int, waits: int) -> TableVersion | None:

@@ -16,7 +16,8 @@ from tests.ingest.pipelines import settings
 from tests.ingest.queries import GOLF, QUEST
 
 from distributary.errors import PipelineError
-from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.checkpoint.generation import app_of
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.derived.there import versions_now
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.storage.opening import files_at
@@ -171,3 +172,14 @@ def test_of_versions_with_the_same_rows_the_newest_is_given(
     found = _as_of(files_at(tmp_path), _Batch("g", 3, is_newest), {}, GOLF)
     assert found is not None
     assert found.version == wanted
+
+
+def test_of_a_table_that_pipelines_share_upkeep_lets_go_what_is_old(tmp_path: Path) -> None:
+    """Behind what others have brought, too: its own version names files that go with the old rows."""
+    place = files_at(tmp_path).below(QUARANTINE_TABLE)
+    mine, others = (json.dumps({"txn": {"appId": app_of(of, QUARANTINE_TABLE), "version": 3}}) for of in "gh")
+    behind = (others.encode(), lays("a", rows_change=True), others.encode())
+    for version, content in enumerate([lays(), mine.encode(), *behind]):
+        place.put(entry_path(version), content)
+        found = _as_of(files_at(tmp_path), _Batch("g", 3), {}, QUARANTINE_TABLE)
+        assert (found is None or found.version) == {0: True, 1: 1, 2: 1, 3: 3, 4: 3}[version]
