@@ -14,6 +14,7 @@ from tests.ingest.batch.test_standing_still import goes_on, query
 from tests.ingest.batch.test_unreadable import Harm, input_output_error, newer_protocol, other_things
 from tests.ingest.pipelines import settings
 from tests.ingest.queries import GOLF, QUEST
+from tests.ingest.upkeep.kept_up import DAY
 
 from distributary.errors import PipelineError
 from distributary.ingest.checkpoint.generation import app_of
@@ -90,8 +91,9 @@ def test_a_table_that_had_no_row_for_long_can_be_read_behind_its_upkeep(tmp_path
         batch(run, entities)
     before = versions_at(settings(tmp_path), run.log.so_far.last)
     rows = DeltaTable(before[GOLF].url).to_pyarrow_table().num_rows
-    for days in (8, 16):
-        maintain(settings(tmp_path), clock=lambda _, days=days: int((time.time() + days * 86_400) * 1000))
+    now = int(time.time() * 1000)
+    maintain(settings(tmp_path), clock=lambda _: now + 8 * DAY)
+    maintain(settings(tmp_path), clock=lambda _: now + 16 * DAY)
     found = versions_at(settings(tmp_path), before.batch - back)
     with pytest.raises(FileNotFoundError):
         DeltaTable(before[GOLF].url, 3).to_pyarrow_table()
