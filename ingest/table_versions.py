@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import newest_version, transactions_in
-from distributary.ingest.tables.transaction import is_of_replay
+from distributary.ingest.tables.transaction import ERASURE, is_of_replay
 from distributary.values import without_logins
 
 # How the application ends by which a pipeline commits to an entity's table.
@@ -31,6 +32,12 @@ _EVENTS = "/events"
 _UNREADABLE = (DeltaError, OSError, ValueError, LookupError, TypeError, AttributeError)
 
 _MOST_TOLD = 300
+
+# Of an entry that has rows go or come, and of one that lays them into other files.
+_ROWS_CHANGE, _ROWS_ARE_LAID = (re.compile(rb'"dataChange"\s*:\s*' + word) for word in (b"true", b"false"))
+
+# By what entries tell that rows were erased: nobody is to see these any more, and their files go.
+_ERASURE = f'"{ERASURE}"'.encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,26 +223,42 @@ def _as_of(root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table
         return None
     waits = sum(number <= batch for number in parked.get(table, ()))
     app = app_of(at.generation, table)
-    before_later, replayed, last_replay = newest, False, -1
+    # `laid` is the newest version that has the same rows in other files: of the batch's own upkeep may have deleted some by now.
+    before_later, replayed, last_replay, laid = newest, False, -1, -1
     for version in range(newest, -1, -1):
         try:
-            told = _transactions(place, version)
+            content = _content(place, version)
         except FileNotFoundError:
             return _as_now(place, table, app, batch, waits)
+        told = transactions_in(content)
         number = told.get(app)
         if number is not None and number <= batch:
-            return TableVersion(table, place.url, max(version, last_replay), number, waits)
+            return TableVersion(table, place.url, max(version, laid, last_replay), number, waits)
         # A shared table has batches of others in between; an entity's has one owner after the other.
         if number is None and app.endswith(_EVENTS) and any(one.endswith(_EVENTS) for one in told):
-            return TableVersion(table, place.url, max(version, last_replay), None, waits)
+            return TableVersion(table, place.url, max(version, laid, last_replay), None, waits)
         if number is not None:
             before_later, replayed, last_replay = version - 1, False, -1
         if any(map(is_of_replay, told)):
             replayed = True
-            last_replay = max(version, last_replay) if at.is_newest and app.endswith(_EVENTS) else -1
+            last_replay = max(version, laid, last_replay) if at.is_newest and app.endswith(_EVENTS) else -1
+        laid = _still_laid(content, laid, version, shared=not app.endswith(_EVENTS))
     # All its rows came back from quarantine, or from bronze: no batch's number is theirs, and so none is later.
     filled = replayed and app.endswith(_EVENTS)
     return TableVersion(table, place.url, before_later, None, waits) if filled else None
+
+
+def _still_laid(content: bytes, behind: int, version: int, *, shared: bool) -> int:
+    """The newest version that has the rows of the one before an entry in other files, without those that were erased; -1 where none has.
+
+    To a table that pipelines share nobody commits without a transaction but upkeep, which lets go what is old.
+    """
+    comes = bool(transactions_in(content))
+    changes, erases = bool(_ROWS_CHANGE.search(content)), _ERASURE in content
+    if (comes or changes) and not (erases or shared):
+        return -1
+    is_laid = erases or ((changes or bool(_ROWS_ARE_LAID.search(content))) and not comes)
+    return max(behind, version) if is_laid else behind
 
 
 def _as_now(place: Files, table: str, app: str, batch: int, waits: int) -> TableVersion | None:
@@ -253,8 +276,13 @@ def _as_now(place: Files, table: str, app: str, batch: int, waits: int) -> Table
 
 
 def _transactions(place: Files, version: int) -> dict[str, int]:
-    """Those of a version. Raises FileNotFoundError where its entry is gone, ValueError where it is none any more: it may have been a batch's."""
+    """Those of a version. Raises as `_content`."""
+    return transactions_in(_content(place, version))
+
+
+def _content(place: Files, version: int) -> bytes:
+    """A version's entry. Raises FileNotFoundError where it is gone, ValueError where it is none any more: it may have been a batch's."""
     content = place.read(entry_path(version)).strip()
     if not (content.startswith(b"{") and content.endswith(b"}")):
         raise ValueError(f"version {version} of its log was emptied, cut off or edited")
-    return transactions_in(content)
+    return content

@@ -78,6 +78,7 @@ def _undecodable(counts: Counts) -> int:
         reasons.NULL_SEQUENCE,
         reasons.PARTITION,
         reasons.COLUMNS,
+        reasons.EXPECTATION,
         *get_args(Kind),
     }
     return sum(count for reason, count in counts.quarantined.items() if reason not in decoded)

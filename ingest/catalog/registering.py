@@ -119,7 +119,7 @@ class TableNames:
             )
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {database}")
         there = _there(spark, database)
-        names, told = names_of(self._catalog, self._wanted, self._taken)
+        names, told = names_of(self._catalog, self._wanted, {**self._given(there), **self._taken})
         for sentence in told:
             self._tell_once(sentence)
         failures = 0
@@ -144,8 +144,16 @@ class TableNames:
             if self._ends.is_set():
                 return
 
+    def _given(self, there: Mapping[str, str | None]) -> dict[str, str]:
+        """The names that tables were given by runs before, which they keep, whoever else comes that would be called so."""
+        folders = {_plain(self._location(folder)): folder for folder in self._wanted.values()}
+        return {name: folders[at] for name, at in there.items() if at in folders}
+
+    def _location(self, folder: str) -> str:
+        return location_for_spark(Place.parse(self._root.url) / folder)
+
     def _name(self, spark: SparkSession, name: str, folder: str, there: Mapping[str, str | None]) -> None:
-        location = location_for_spark(Place.parse(self._root.url) / folder)
+        location = self._location(folder)
         if name not in there:
             spark.catalog.createTable(f"{_quoted(self._catalog.database)}.`{name}`", location, source="delta")
         elif there[name] not in (None, _plain(location)):

@@ -18,8 +18,8 @@ from distributary.ingest.storage.probe import require_folder, require_usable
 CHANGES, PINS, ASIDE, STUCK = "changes", "pins", "aside", "stuck"
 RESOLUTIONS, GENERATION, LEASE = "resolutions", "generation.json", "lease"
 
-# Tables that are emptied and made again.
-RESETS = "resets"
+# Tables that are emptied and made again; what upkeep has read of tables' logs.
+RESETS, UPKEEP = "resets", "upkeep"
 
 BEGUN, DONE = "begun.json", "done.json"
 """What says in a folder of its own that a replay or a reset was begun, and that it is done."""
@@ -70,7 +70,8 @@ class Checkpoint:
 
     def sweep(self) -> int:
         """How many leftovers of killed writers were removed; only for the holder of the lease."""
-        folders = ("", ENTRIES, CLOSED, CHANGES, PINS, f"{PINS}/{KEYS}", STUCK, RESOLUTIONS, LEASE)
+        # Upkeep that goes on meanwhile does without what it was to keep there.
+        folders = ("", ENTRIES, CLOSED, CHANGES, PINS, f"{PINS}/{KEYS}", STUCK, RESOLUTIONS, LEASE, UPKEEP)
         return sum(map(self.files.sweep, folders))
 
 

@@ -14,7 +14,7 @@ from distributary.ingest.derived.inputs import Snapshot
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.spark.tasks.parts import by_parts
-from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.contract import DRAFT_SECONDS, Files
 
 # Tells a version from another one that has its number, since a table can be made anew.
 _DIGITS = 8
@@ -26,7 +26,7 @@ _Copy = tuple[str, str, Action]
 
 
 def put(spark: SparkSession, table: Snapshot, folder: Files) -> int:
-    """How many files were missing, and are there now."""
+    """How many files were missing, and are there now. What a writer of others began long ago, and was killed at, goes."""
     live = sorted(live_files.read(table.place, table.input.version), key=lambda one: one[0])
     names = [_name(table, number, max(len(live), 1)) for number in range(max(len(live), 1))]
     # Those of all versions of before are there, too.
@@ -40,6 +40,8 @@ def put(spark: SparkSession, table: Snapshot, folder: Files) -> int:
     ]
     if not copies:
         return 0
+    if folder.drafts:
+        folder.sweep("", DRAFT_SECONDS)
     place, columns = table.place, table.columns
     tasks = min(len(copies), spark.sparkContext.defaultParallelism)
     shares = [copies[number::tasks] for number in range(tasks)]

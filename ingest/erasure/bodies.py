@@ -15,7 +15,16 @@ from distributary.ingest.columns.safe_names import fold
 from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.file_anew import Mask
 from distributary.ingest.erasure.named_otherwise import Names, called, in_table, names_of
-from distributary.ingest.routing.as_said import AS_IT_WAS, Path, as_plain, fields_of, holds, met_as_it_was
+from distributary.ingest.routing.as_said import (
+    AS_IT_WAS,
+    Path,
+    as_plain,
+    concerns,
+    fields_of,
+    holds,
+    laid_into,
+    met_as_it_was,
+)
 from distributary.ingest.routing.conditions import ReadCondition
 
 
@@ -64,7 +73,7 @@ class Rows:
             told = [*self._was(condition, one, rescued)]
             if said := list(_rescued(rescued, fields, names)):
                 (row_of,) = as_plain(one, fields)
-                told.append(None if row_of is None else holds(condition, _whole(row_of, said)))
+                told.append(None if row_of is None else holds(condition, laid_into(row_of, said)))
             found[row] = True in told
             # Of one that is unknown by how it was that is counted.
             self.unread += None in told and not found[row] and not unknown[row]
@@ -77,7 +86,7 @@ class Rows:
         said = list(_rescued_before(rescued, self.was))
         if not said:
             return
-        whole = json.dumps(_whole(_object(row, self.was.found_in(row)), said), default=str)
+        whole = json.dumps(laid_into(_object(row, self.was.found_in(row)), said), default=str)
         for each in self.was.each_of(row, pa.array([whole])):
             met, unknown = met_as_it_was(condition, each)
             yield True if met[0] else None if unknown[0] else False
@@ -97,7 +106,7 @@ def _rescued(rescued: Mapping[str, Any], fields: Sequence[Path], names: Names) -
     for key, value in rescued.items():
         own = tuple(parts(key))
         path = tuple(name.lower() for name in in_table(own, names))
-        if any(all(a.lower() == b for a, b in zip(field, path, strict=False)) for field in fields):
+        if concerns(path, fields):
             yield path, called(value, names, own)
 
 
@@ -125,16 +134,3 @@ def _object(row: pa.RecordBatch, names: Sequence[str]) -> dict[str, Any]:
         if isinstance(found, dict):
             return dict(found)
     return {}
-
-
-def _whole(row: dict[str, Any], said: Sequence[tuple[Path, Any]]) -> dict[str, Any]:
-    """A row with what had no place in it."""
-    for path, value in said:
-        at = row
-        for name in path[:-1]:
-            there = next((one for one in at if one.lower() == name.lower()), name)
-            if not isinstance(at.get(there), dict):
-                at[there] = {}
-            at = at[there]
-        at[next((one for one in at if one.lower() == path[-1].lower()), path[-1])] = value
-    return row

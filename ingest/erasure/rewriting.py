@@ -23,11 +23,9 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import ENGINE, is_read, is_still_there, put_entry
 from distributary.ingest.tables.state import TableState, state_of
+from distributary.ingest.tables.transaction import ERASURE
 
 ATTEMPTS = 20
-
-ERASURE = "distributary.erasure"
-"""In a commit: the erasure that it is a part of."""
 
 
 @dataclass(frozen=True, slots=True)

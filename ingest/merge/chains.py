@@ -17,16 +17,18 @@ from distributary.ingest.merge.ranks import Ranks
 class Taken:
     """What is known of rows, beside their order.
 
-    of       for each row the number of its source
-    places   for each row its number in its file
-    arrival  numbers that compare as rows came: a later record of a partition is taken later
-    empty    which rows are those of a key that is deleted, if only marked so: what was before is no part of what comes after
-    partly   which rows do not set all columns
+    of         for each row the number of its source
+    places     for each row its number in its file
+    partition  numbers that tell partitions apart, of which nobody knows which came first
+    offset     numbers that compare as rows of a partition came: a later record is taken later
+    empty      which rows are those of a key that is deleted, if only marked so: what was before is no part of what comes after
+    partly     which rows do not set all columns
     """
 
     of: Numbers
     places: Numbers
-    arrival: Sequence[Ranks]
+    partition: Sequence[Ranks]
+    offset: Ranks
     empty: Mask
     partly: Mask
 
@@ -56,20 +58,39 @@ def chains(rows: Rows, result: Outcome, taken: Taken, *, marks: bool) -> tuple[C
 
 
 def _taken(rows: Rows, result: Outcome, taken: Taken, mine: Numbers, group: Numbers) -> Numbers:
-    """Those of these rows that were newer than all before them when they came, the table's first."""
+    """Those of these rows that were newer than all before them when they came, the table's first; partitions come beside each other, in order."""
     kinds = rows.kinds[mine]
     staged = (kinds == Kind.STAGED) | (kinds == Kind.STAGED_DELETE)
-    arrival = [np.where(staged, ranks[mine], 0) for ranks in taken.arrival]
+    arrival = [np.where(staged, ranks[mine], 0) for ranks in (*taken.partition, taken.offset)]
     by = np.lexsort((result.ranking[mine], *reversed(arrival), staged, group[rows.codes[mine]]))
-    mine = mine[by]
-    ranking = result.ranking[mine]
-    newest = np.maximum.accumulate(ranking) == ranking if len(ranking) else np.zeros(0, dtype=bool)
-    # Of what the table has, the last one is the row, if no delete came after it.
-    groups, kinds = group[rows.codes[mine]], rows.kinds[mine]
+    mine, staged = mine[by], staged[by]
+    groups = group[rows.codes[mine]]
+    begins = _differs([groups, staged, *(ranks[by] for ranks in arrival[:-1])])
+    # Of one partition a row is held against those before it alone: rankings of the next one are moved behind all of this.
+    mine = mine[_newest(result.ranking[mine] + np.cumsum(begins) * len(rows.codes))]
+    kinds = rows.kinds[mine]
     based = (kinds == Kind.TABLE) | (kinds == Kind.MEMORY)
+    by = np.lexsort((result.ranking[mine], ~based, group[rows.codes[mine]]))
+    mine, based = mine[by], based[by]
+    newest = _newest(result.ranking[mine])
+    # Of what the table has, the last one is the row, if no delete came after it.
+    groups = group[rows.codes[mine]]
     followed = np.append((groups[1:] == groups[:-1]) & based[1:], False)
-    kept: Numbers = mine[newest & ~(based & followed) & (kinds != Kind.MEMORY)]
+    kept: Numbers = mine[newest & ~(based & followed) & (rows.kinds[mine] != Kind.MEMORY)]
     return kept
+
+
+def _newest(ranking: Numbers) -> Mask:
+    """Which are greater than all before them."""
+    found: Mask = np.maximum.accumulate(ranking) == ranking if len(ranking) else np.zeros(0, dtype=bool)
+    return found
+
+
+def _differs(keys: Sequence[Ranks | Mask]) -> Mask:
+    """Which rows have any of these otherwise than the one before them; the first has."""
+    found = np.ones(len(keys[0]), dtype=bool)
+    found[1:] = np.logical_or.reduce([key[1:] != key[:-1] for key in keys])
+    return found
 
 
 def _since_empty(chain: Numbers, groups: Numbers, empty: Mask) -> Numbers:

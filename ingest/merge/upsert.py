@@ -125,11 +125,14 @@ class Upsert:
             marked = pc.fill_null(columns.column(mark), False).combine_chunks().to_numpy(zero_copy_only=False)
             empty |= marked & (rows.kinds == Kind.TABLE)
         place = self._rule.order.position
-        where = [ranks(columns.column(name)) for name in (place.topic, place.partition, place.offset)]
+        where = [
+            self._turns(columns),
+            *(ranks(columns.column(name)) for name in (place.topic, place.partition)),
+        ]
         of = np.concatenate([mine.of, joined(there.of) + len(mine.files), nowhere])
         places = np.concatenate([mine.places, joined(there.places), nowhere])
         set_partly = np.concatenate([partly[mine.of], np.zeros(len(rows.codes) - count, dtype=bool)])
-        taken = Taken(of, places, [self._turns(columns), *where], empty, set_partly)
+        taken = Taken(of, places, where, ranks(columns.column(place.offset)), empty, set_partly)
         found, parts = chains(rows, result, taken, marks=mark is not None)
         if not len(found.of):
             return None

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.envelope.said import BEFORE, PREFIX
+from distributary.codecs.types.fields import parts
 from distributary.errors import ConfigError
 from distributary.ingest.columns.safe_names import fold
 from distributary.ingest.routing.conditions import ReadCondition
@@ -84,6 +85,39 @@ def met_as_it_was(condition: ReadCondition, rows: pa.RecordBatch) -> tuple[Mask,
     elif kinds.is_string(was.type):
         met[told], unknown[told] = _met_in_texts(condition, some, was)
     return met, unknown
+
+
+def met_with_untaken(
+    condition: ReadCondition, rows: pa.RecordBatch, untaken: pa.StringArray
+) -> tuple[Mask, Mask]:
+    """For which rows a condition is true with what no column took of them, by its paths in JSON text, and of which of these nobody can tell."""
+    met, unknown = np.zeros(rows.num_rows, np.bool_), np.zeros(rows.num_rows, np.bool_)
+    fields = fields_of(condition.tree)
+    for row in np.flatnonzero(untaken.is_valid()).tolist():
+        paths = ((tuple(parts(key)), value) for key, value in _object(untaken[row].as_py()).items())
+        if said := [(path, value) for path, value in paths if concerns(path, fields)]:
+            (own,) = as_plain(rows.slice(row, 1), fields)
+            told = None if own is None else holds(condition, laid_into(own, said))
+            met[row], unknown[row] = told is True, told is None
+    return met, unknown
+
+
+def concerns(path: Path, fields: Sequence[Path]) -> bool:
+    """Whether a path leads to any of some fields, to what is around one, or into it; names see no case."""
+    return any(all(a.lower() == b.lower() for a, b in zip(field, path, strict=False)) for field in fields)
+
+
+def laid_into(row: dict[str, Any], said: Sequence[tuple[Path, Any]]) -> dict[str, Any]:
+    """A row with what had no place in it."""
+    for path, value in said:
+        at = row
+        for name in path[:-1]:
+            there = next((one for one in at if one.lower() == name.lower()), name)
+            if not isinstance(at.get(there), dict):
+                at[there] = {}
+            at = at[there]
+        at[next((one for one in at if one.lower() == path[-1].lower()), path[-1])] = value
+    return row
 
 
 def _laid_over(rows: pa.RecordBatch, was: pa.StructArray) -> pa.RecordBatch:

@@ -31,6 +31,8 @@ FORGETS = "delta.setTransactionRetentionDuration"
 
 BATCH, OFFSETS = "distributary.batch_id", "distributary.offsets"
 
+ERASURE = "distributary.erasure"
+"""In a commit: the erasure that it is a part of."""
 
 _REPLAY, _RESET = "replay", "reset"
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from deltalake.exceptions import DeltaError
 
 from distributary.errors import ConfigError, PipelineError
-from distributary.ingest.checkpoint.folder import GENERATION, Checkpoint
+from distributary.ingest.checkpoint.folder import GENERATION, UPKEEP, Checkpoint
 from distributary.ingest.checkpoint.generation import known_id
 from distributary.ingest.columns.safe_names import (
     BATCHES_TABLE,
@@ -52,11 +52,8 @@ _CLOCK = ".distributary/upkeep"
 # In milliseconds: whoever put such a file before died before it was taken away.
 _ASKED_LONG_AGO = 3_600_000
 
-# In the checkpoint: what was read of the logs of tables, a file each.
-_KNOWN = "upkeep"
-
-# Beside these: the tables that upkeep was at when it died.
-_UNDER_WAY = f"{_KNOWN}/under-way"
+# In the checkpoint, beside what was read of the logs of tables, a file each: the tables that upkeep was at when it died.
+_UNDER_WAY = f"{UPKEEP}/under-way"
 
 # A compaction takes memory and processors; of a store it mostly waits.
 _THREADS, _THREADS_IN_STORES = 1, 4
@@ -305,7 +302,7 @@ class _UnderWay:
         with self.lock:
             self.tables = [*(one for one in self.tables if one != table), table]
             with suppress(OSError):
-                self.checkpoint.make_folder(_KNOWN)
+                self.checkpoint.make_folder(UPKEEP)
                 self.checkpoint.put(_UNDER_WAY, json.dumps(self.tables).encode())
         try:
             yield
@@ -401,12 +398,12 @@ class _Round:
             told = f"{RETENTION}, {properties[RETENTION]!r},"
             return Leftovers(), [f"not cleaned up: its {told} is no time that is understood here"]
         shared = place.url.rpartition("/")[2] in OUR_NAMES
-        path = f"{_KNOWN}/{place.url.rpartition('/')[2]}.json"
+        path = f"{UPKEEP}/{place.url.rpartition('/')[2]}.json"
         taken = self._taken_away(path)
         gone = leftovers(place, bound, self.waits, is_shared=shared, partitions=partitioned_by, taken=taken)
         if not self.wish.dry_run and _is_begun(self.checkpoint):
             with suppress(OSError):
-                self.checkpoint.make_folder(_KNOWN)
+                self.checkpoint.make_folder(UPKEEP)
                 self.checkpoint.put(path, taken.content())
         return gone, [
             f"files that stay though they are old: {gone.held:,}, as {gone.why}"

@@ -30,7 +30,7 @@ from distributary.ingest.pins import (
 )
 from distributary.ingest.reshaping.key import as_landing
 from distributary.ingest.reshaping.leftovers import let_land
-from distributary.ingest.routing.as_said import AS_IT_WAS, met_as_it_was
+from distributary.ingest.routing.as_said import AS_IT_WAS, met_as_it_was, met_with_untaken
 from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.routing.routes import Records, entities
 from distributary.ingest.worker.entities import Reshaping
@@ -290,11 +290,16 @@ def without_erased(batch: Batch, rows: Rows, decoded: Decoded) -> Decoded:
             return decoded.without(decoded.source)
         gone: Mask = met
         unknown: Mask = np.zeros(len(met), np.bool_)
-        if keeps and isinstance(condition, ReadCondition):
-            was, of_none = met_as_it_was(condition, told)
-            gone, unknown = met | was, of_none & ~met
+        if isinstance(condition, ReadCondition):
+            if keeps:
+                was, of_none = met_as_it_was(condition, told)
+                gone, unknown = gone | was, of_none
+            if decoded.rescued is not None:
+                beyond, of_none = met_with_untaken(condition, told, decoded.rescued)
+                gone, unknown = gone | beyond, unknown | of_none
+            unknown &= ~gone
         if unknown.any():
-            why = f"erased: the condition does not go with the row as it was ({AS_IT_WAS})"
+            why = f"erased: the condition does not go with the row as it was ({AS_IT_WAS}), or with what no column takes of it"
             _nobody_knows(batch, rows[decoded.source[unknown]], why)
         if gone.any():
             batch.task.report.counts.dropped[ERASED] += int(gone.sum())

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from tests.ingest.batch.test_one_put_back import batch
 from tests.ingest.batch.test_standing_still import goes_on, query
 from tests.ingest.batch.test_unreadable import Harm, input_output_error, newer_protocol, other_things
 from tests.ingest.pipelines import settings
 from tests.ingest.queries import GOLF, QUEST
+from tests.ingest.upkeep.kept_up import DAY
 
 from distributary.errors import PipelineError
-from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.checkpoint.generation import app_of
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.derived.there import versions_now
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.table_versions import _as_of, _Batch, versions_at
+from distributary.ingest.tables.transaction import ERASURE
+from distributary.ingest.upkeep.maintain import maintain
 
 
 def garbled_end(table: Path) -> Callable[[], object]:
@@ -83,13 +89,30 @@ def test_a_ledger_that_nobody_can_open_is_named_with_what_to_do(tmp_path: Path, 
     put_right()
 
 
+@pytest.mark.parametrize("back", [0, 1])
+def test_a_table_that_had_no_row_for_long_can_be_read_behind_its_upkeep(tmp_path: Path, back: int) -> None:
+    """Its own commits name files that are gone by then, and its log may tell of them for ever."""
+    run = goes_on(query(tmp_path))
+    for entities in ("golf", "golf", "both", "quest", "quest"):
+        batch(run, entities)
+    before = versions_at(settings(tmp_path), run.log.so_far.last)
+    rows = DeltaTable(before[GOLF].url).to_pyarrow_table().num_rows
+    now = int(time.time() * 1000)
+    maintain(settings(tmp_path), clock=lambda _: now + 8 * DAY)
+    maintain(settings(tmp_path), clock=lambda _: now + 16 * DAY)
+    found = versions_at(settings(tmp_path), before.batch - back)
+    with pytest.raises(FileNotFoundError):
+        DeltaTable(before[GOLF].url, 3).to_pyarrow_table()
+    assert DeltaTable(found[GOLF].url, found[GOLF].version).to_pyarrow_table().num_rows == rows
+
+
 def version_of(root: Path, commits: list[tuple[str, int]], at: _Batch) -> int | None:
     """The version as of a batch of a table that these commits filled, by their applications and numbers."""
     place = files_at(root).below(GOLF)
     place.put(entry_path(0), b'{"commitInfo": {}}')
     for version, (role, number) in enumerate(commits, 1):
-        told = {"txn": {"appId": f"g/{role}", "version": number}} if role else {"commitInfo": {}}
-        place.put(entry_path(version), json.dumps(told).encode())
+        told = json.dumps({"txn": {"appId": f"g/{role}", "version": number}}).encode() if role else lays()
+        place.put(entry_path(version), lays("a") if role == "OPTIMIZE" else told)
     found = _as_of(files_at(root), at, {}, GOLF)
     return None if found is None else found.version
 
@@ -100,6 +123,7 @@ def version_of(root: Path, commits: list[tuple[str, int]], at: _Batch) -> int | 
         ([("events", 3), ("replay", 1000)], 2, 1),
         ([("events", 3), ("reset", 999), ("replay", 1000), ("", 0)], 3, 1),
         ([("events", 3), ("replay", 1000), ("events", 5), ("replay", 1001)], 2, 1),
+        ([("events", 3), ("replay", 1000), ("OPTIMIZE", 0)], 3, 1),
         ([("events", 3), ("", 0)], 1, 1),
     ],
 )
@@ -125,3 +149,45 @@ def test_a_table_that_replays_alone_had_filled_by_then_has_a_version(
     tmp_path: Path, commits: list[tuple[str, int]], wanted: int | None
 ) -> None:
     assert version_of(tmp_path, commits, _Batch("g", 3)) == wanted
+
+
+def lays(*files: str, rows_change: bool = False, **told: str) -> bytes:
+    """An entry that brings these files."""
+    actions = [{"commitInfo": told}, *({"add": {"path": one, "dataChange": rows_change}} for one in files)]
+    return "\n".join(map(json.dumps, actions)).encode()
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+@pytest.mark.parametrize(
+    ("behind", "wanted"),
+    [
+        ([lays("a")], 2),
+        ([lays(), lays("a"), lays()], 3),
+        ([lays("a", rows_change=True, **{ERASURE: "x"}), lays("b")], 3),
+        ([lays("a", rows_change=True, **{ERASURE: "x"})], 2),
+        ([lays("a"), lays("b", rows_change=True), lays("c")], 2),
+        ([lays("a", rows_change=True), lays("b")], 1),
+    ],
+)
+def test_of_versions_with_the_same_rows_the_newest_is_given(
+    tmp_path: Path, behind: list[bytes], wanted: int, is_newest: bool
+) -> None:
+    """Without those that were erased, and before what others changed."""
+    place = files_at(tmp_path).below(GOLF)
+    batch_of_3 = json.dumps({"txn": {"appId": "g/events", "version": 3}}).encode()
+    for version, content in enumerate([lays(), batch_of_3, *behind]):
+        place.put(entry_path(version), content)
+    found = _as_of(files_at(tmp_path), _Batch("g", 3, is_newest), {}, GOLF)
+    assert found is not None
+    assert found.version == wanted
+
+
+def test_of_a_table_that_pipelines_share_upkeep_lets_go_what_is_old(tmp_path: Path) -> None:
+    """Behind what others have brought, too: its own version names files that go with the old rows."""
+    place = files_at(tmp_path).below(QUARANTINE_TABLE)
+    mine, others = (json.dumps({"txn": {"appId": app_of(of, QUARANTINE_TABLE), "version": 3}}) for of in "gh")
+    behind = (others.encode(), lays("a", rows_change=True), others.encode())
+    for version, content in enumerate([lays(), mine.encode(), *behind]):
+        place.put(entry_path(version), content)
+        found = _as_of(files_at(tmp_path), _Batch("g", 3), {}, QUARANTINE_TABLE)
+        assert (found is None or found.version) == {0: True, 1: 1, 2: 1, 3: 3, 4: 3}[version]

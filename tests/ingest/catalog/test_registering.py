@@ -112,6 +112,20 @@ def test_a_name_that_is_another_tables_stays_so(
     assert count(spark, f"{database}.quest") == 5
 
 
+def test_a_table_keeps_its_name_from_one_that_comes_later_and_would_be_called_so(
+    spark: SparkSession, tmp_path: Path, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whose entity comes first in order: to drop the name, as was said, would have given the other one's rows by it."""
+    made(tmp_path, "a_b", 5)
+    named(spark, tmp_path, database, {"a_b": "a_b"})
+    made(tmp_path, "a_b_1")
+    with caplog.at_level(logging.WARNING):
+        named(spark, tmp_path, database, {"a-b": "a_b_1", "a_b": "a_b"})
+    assert f"table a_b_1 has no name in the catalog, as table a_b is {database}.a_b already" in caplog.text
+    assert "DROP TABLE" not in caplog.text
+    assert count(spark, f"{database}.a_b") == 5
+
+
 def test_a_table_that_spark_cannot_read_keeps_no_other_from_its_name(
     spark: SparkSession, tmp_path: Path, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:

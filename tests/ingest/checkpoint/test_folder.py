@@ -27,5 +27,7 @@ def test_leftovers_are_swept_everywhere(tmp_path: Path) -> None:
     (log / "0000000000.json").touch()
     (tmp_path / "pins" / "keys").mkdir()
     (tmp_path / "pins" / "keys" / f".{'c' * 32}.tmp").touch()
-    assert checkpoint.sweep() == 3
+    (tmp_path / "upkeep").mkdir()
+    (tmp_path / "upkeep" / f".{'d' * 32}.tmp").touch()
+    assert checkpoint.sweep() == 4
     assert [file.name for file in log.iterdir()] == ["0000000000.json"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import nullcontext
@@ -301,6 +302,21 @@ def test_what_is_looked_for_is_what_is_not_sent(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(KafkaException, match="MSG_SIZE_TOO_LARGE"):
         producer.produce(topic.name, key=b"k", value=b"x" * (most + 1))
     producer.purge()
+
+
+@pytest.mark.spark
+def test_files_for_others_that_were_never_finished_go_when_they_are_old(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    root, out = PosixFiles(tmp_path), tmp_path / "out"
+    out.mkdir()
+    old, young, others = (out / name for name in (f".{'a' * 32}.tmp", f".{'b' * 32}.tmp", ".others"))
+    for left in (old, young, others):
+        left.touch()
+    os.utime(old, (0, 0))
+    write_deltalake(f"{root.url}/gold", pa.table({"n": [1]}))
+    assert to_files.put(spark, sinks._now(root.below("gold")), PosixFiles(out)) == 1
+    assert (old.exists(), young.exists(), others.exists()) == (False, True, True)
 
 
 @pytest.mark.spark

@@ -33,6 +33,7 @@ from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.log import newest_version, put_entry
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.tables.mending import mend
+from distributary.ingest.tables.transaction import ERASURE
 
 COLUMNS = [("id", pa.int64()), ("seq", pa.int64()), ("who", pa.string())]
 
@@ -91,7 +92,7 @@ def test_a_file_of_which_no_row_is_left_is_in_no_version_any_more(tmp_path: Path
     entry = live_files.entry(table.place, done.version or 0)
     assert [kind for one in entry for kind in one] == ["commitInfo", "remove"]
     info = entry[0]["commitInfo"]
-    assert (info["operation"], info[rewriting.ERASURE]) == ("DELETE", "this")
+    assert (info["operation"], info[ERASURE]) == ("DELETE", "this")
     assert "ann" not in json.dumps(info)
 
 

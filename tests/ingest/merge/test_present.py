@@ -159,6 +159,19 @@ def test_a_delete_that_marks_keeps_the_row_and_a_newer_record_begins_it_anew(tmp
     assert plain(table) == {1: ("new", None, None, None, False)}
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_records_of_two_partitions_that_come_in_order_are_taken_so_in_one_batch_too(
+    tmp_path: Path, at_once: bool
+) -> None:
+    """Whichever partition has the lower number."""
+    table = made(tmp_path, mark=True)
+    first = [{**row(1, 1, a="a", b=1), "partition": 1}, {**row(2, 1, a="a"), "partition": 1}]
+    then, gone = row(1, 2, b=2, present=("b",)), row(2, 2)
+    for rows, deletes in [([*first, then], [gone])] if at_once else [(first, []), ([then], [gone])]:
+        table.merge(rows, deletes)
+    assert plain(table) == {1: ("a", 2, None, None, None), 2: ("a", None, None, None, True)}
+
+
 @dataclass
 class Model:
     """A dictionary to which one record after the other is given."""

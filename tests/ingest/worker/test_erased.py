@@ -7,13 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from tests.ingest.batches import decided, settled
+from tests.ingest.batches import decided, demuxed, settled
 from tests.ingest.checkpoint.test_manifest_pins import through_text
 from tests.ingest.kafka_records import TOPIC, Sent, batch, body, folder, pins, rows_of, value
+from tests.ingest.worker.test_routed_by_misfits import by_game
+from tests.ingest.worker.test_routed_by_misfits import sent as of_games
 
 from distributary.ingest.checkpoint import manifest_pins
 from distributary.ingest.checkpoint.manifest_json import FORMAT, to_json
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
+from distributary.ingest.routing.conditions import ReadCondition
+from distributary.ingest.routing.tree import Call, Field, Literal
 from distributary.ingest.settings.deletes import Deleting
 from distributary.ingest.settings.groups import Route
 from distributary.ingest.settings.patterns import Pattern
@@ -81,3 +85,14 @@ def test_a_batch_that_is_written_again_knows_the_keys_of_then(tmp_path: Path) ->
     assert report.counts.dropped == {"erased": 1}
     assert keys_in(again, report) == {BOB}
     assert QUARANTINE_TABLE not in {written.file.table for written in report.files.written}
+
+
+def test_so_do_those_that_are_known_by_a_value_that_no_column_takes(tmp_path: Path) -> None:
+    """`erase` takes their rows away, and a replay is not to bring them back; of another type nobody knows whose it is."""
+    seven = ReadCondition(Call("=", (Field(("at", "game")), Literal(7))))
+    by = by_game(tmp_path, conditions={"seven": seven}, by_setting={"erased[0]": "seven"})
+    every = [{"game": 7}, {"game": 7.0}, {"GAME": 7}, {"game": "7"}, {"game": 7.5}, {"game": 8}]
+    report = demuxed(by, of_games(*({"game": 1, "at": at} for at in every)))
+    assert report.counts.dropped == {"erased": 3}
+    assert report.counts.quarantined == {"delete_condition": 1}
+    assert [row["kafka_offset"] for row in rows_of(by, report, "of_1")] == [4, 5]
