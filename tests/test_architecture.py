@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from tests.statements import statements
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -123,7 +124,7 @@ MAY_NAME_A_FORMAT = {"registry", "codecs"}
 def imported(source: str) -> set[str]:
     """The parts of distributary that a module imports, such as {"errors", "codecs"}."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(source):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -190,7 +191,7 @@ MODULE_FILES = {dotted(house, source): source for house, source in HOUSES}
 def modules_imported(module: str) -> frozenset[str]:
     """The modules of ours that a module imports, wherever in it: for the checker only and within functions, too."""
     names: set[str] = set()
-    for node in ast.walk(ast.parse(text_of(MODULE_FILES[module]))):
+    for node in statements(text_of(MODULE_FILES[module])):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

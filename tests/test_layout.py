@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tests.statements import statements
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("codecs", "ingest", "producer_sim", "registry")
@@ -116,7 +117,7 @@ def fields(owner: ast.ClassDef) -> int:
 
 def large(source: str) -> Iterator[str]:
     """The functions and classes of a module that have more parameters or fields than one holds in mind."""
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(source):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             many = parameters(node) > MOST
         elif isinstance(node, ast.ClassDef):

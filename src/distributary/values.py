@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from inspect import cleandoc, getsource
 from itertools import pairwise
 from pathlib import Path
@@ -204,16 +205,24 @@ def _docstrings(group: type[Group]) -> dict[str, str]:
     found = dict[str, str]()
     for one in reversed(group.__mro__):
         if issubclass(one, Group):
-            (body,) = ast.parse(dedent(getsource(one))).body
-            for setting, below in pairwise(getattr(body, "body", ())):
-                if (
-                    isinstance(setting, ast.AnnAssign)
-                    and isinstance(setting.target, ast.Name)
-                    and isinstance(below, ast.Expr)
-                    and isinstance(below.value, ast.Constant)
-                    and isinstance(below.value.value, str)
-                ):
-                    found[setting.target.id] = cleandoc(below.value.value)
+            found |= _own_docstrings(one)
+    return found
+
+
+# A group's schema is made once for each setting that has it, and all of them are made of one.
+@cache
+def _own_docstrings(group: type[Group]) -> Mapping[str, str]:
+    found = dict[str, str]()
+    (body,) = ast.parse(dedent(getsource(group))).body
+    for setting, below in pairwise(getattr(body, "body", ())):
+        if (
+            isinstance(setting, ast.AnnAssign)
+            and isinstance(setting.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+            and isinstance(below.value.value, str)
+        ):
+            found[setting.target.id] = cleandoc(below.value.value)
     return found
 
 

@@ -306,7 +306,7 @@ def shared(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands_run, "session", session)
 
 
-# In a process and a JVM of its own the command runs in tests/ingest/e2e: test_signals.py, test_crashes.py.
+# In a process and a JVM of its own the command runs in tests/ingest/e2e/test_crashes.py.
 @pytest.mark.stack
 @pytest.mark.spark
 @pytest.mark.usefixtures("shared")

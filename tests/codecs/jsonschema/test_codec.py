@@ -295,7 +295,7 @@ def test_a_record_that_its_pattern_reads_without_end_keeps_no_other_from_its_pla
     assert [(failure.row, failure.reason) for failure in decoded.failures] == [(1, reasons.INVALID)]
 
 
-def test_thousands_of_such_records_are_given_ever_less_time_and_the_others_their_place(
+def test_hundreds_of_such_records_are_given_ever_less_time_and_the_others_their_place(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(validation, "LONGEST_SECONDS", 0.2)
@@ -304,9 +304,9 @@ def test_thousands_of_such_records_are_given_ever_less_time_and_the_others_their
     schema = record(name={"type": "string", "pattern": r"^([a-z]+\s?)+$"}, n={"type": "integer"})
     odd, fine = [json.dumps({"name": name}).encode() for name in ("b" * 60 + "!", "one")]
     began = process_time()
-    decoded = reader(schema, validate=True).decode(pa.array([odd, fine] * 500, pa.binary()))
-    assert process_time() - began < 15
-    assert decoded.source.tolist() == list(range(1, 1000, 2))
+    decoded = reader(schema, validate=True).decode(pa.array([odd, fine] * 150, pa.binary()))
+    assert process_time() - began < 5
+    assert decoded.source.tolist() == list(range(1, 300, 2))
     assert {failure.reason for failure in decoded.failures} == {reasons.INVALID}
 
 

@@ -33,6 +33,8 @@ def committed(place: Topic) -> list[tuple[bytes | None, bytes | None]]:
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
+            # Else the broker waits half a second for more before it says that there is none.
+            "fetch.wait.max.ms": 10,
         }
     )
     consumer.assign([TopicPartition(place.name, 0, 0)])

@@ -295,7 +295,8 @@ def test_a_parked_table_that_spark_cannot_read_either_keeps_only_itself(parked: 
     kit.assert_clean()
 
 
-# Where, when and by what else it may be met is in tests/ingest/batch/test_unreadable.py.
+# Lighter: tests/ingest/batch/test_unreadable.py meets such tables wherever, whenever and by whatever they may be met.
+@pytest.mark.heavy
 def test_tables_that_neither_delta_rs_nor_spark_can_open_keep_only_themselves(kit: PipelineKit) -> None:
     kit.simulate(games=3)
     kit.run()

@@ -30,7 +30,14 @@ def rescued(kit: PipelineKit) -> list[dict[str, object] | None]:
 
 
 # Either policy with one of the two kinds of type, and the other pairs of them in `make test-heavy`.
-@pytest.mark.parametrize("policy", ["rescue", pytest.param("quarantine", marks=pytest.mark.heavy)])
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "rescue",
+        pytest.param("quarantine", marks=pytest.mark.heavy),
+        pytest.param("widen", marks=pytest.mark.folder),
+    ],
+)
 def test_a_wider_type_keeps_what_fits_and_the_policy_says_where_the_rest_goes(
     kit: PipelineKit, policy: str
 ) -> None:
@@ -45,6 +52,12 @@ def test_a_wider_type_keeps_what_fits_and_the_policy_says_where_the_rest_goes(
     if policy == "rescue":
         assert column(kit, "chess", "level") == [1, 2, None, 3]
         assert rescued(kit) == [None, None, {"level": BIG}, None]
+    elif policy == "widen":
+        # delta-rs reads no table of wider columns.
+        table = kit.spark.read.format("delta").load(str(kit.root / kit.folder_of("chess")))
+        levels = table.orderBy("kafka_offset").select("level")
+        assert (levels.dtypes, "_rescued_data" in table.columns) == ([("level", "bigint")], False)
+        assert [row["level"] for row in levels.collect()] == [1, 2, BIG, 3]
     else:
         assert column(kit, "chess", "level") == [1, 2, 3]
         assert [(row["kafka_offset"], row["reason"]) for row in quarantined(kit)] == [(2, "wider_type")]

@@ -11,8 +11,10 @@ import time
 from collections.abc import Callable
 
 import pytest
+from pyspark.sql import SparkSession
 from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
 
+from distributary import cli
 from distributary.ingest.kafka.cluster import TIMEOUT_SECONDS
 from distributary.ingest.run import run
 from distributary.producer_sim.stack.ports import LOOPBACK, free_port
@@ -28,8 +30,9 @@ def to_all_its_processes(process: int) -> None:
     os.killpg(process, signal.SIGTERM)
 
 
-# To all its processes is the harder one: the JVM and the workers are told to end as well.
-@pytest.mark.parametrize("send", [pytest.param(to_the_run, marks=pytest.mark.heavy), to_all_its_processes])
+# A JVM each; lighter: test_a_command_that_is_told_to_end_does_so_in_good_order, and a run that is killed in test_crashes.py.
+@pytest.mark.heavy
+@pytest.mark.parametrize("send", [to_the_run, to_all_its_processes])
 def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(
     send: Callable[[int], None], kit: PipelineKit
 ) -> None:
@@ -70,6 +73,40 @@ def test_sigterm_ends_a_run_in_good_order_and_the_next_one_goes_on(
     outcome = kit.run()
     assert outcome.summary.failures == 0
     assert outcome.summary.rows < kit.truth.records
+    kit.assert_clean()
+
+
+def test_a_command_that_is_told_to_end_does_so_in_good_order(
+    kit: PipelineKit, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # It is of all tests.
+    monkeypatch.setattr(SparkSession, "stop", lambda _: None)
+    kit.configured(trigger={"available_now": False}, limits={"batch_rows": 100})
+    kit.simulate(events=600)
+
+    def tell_amid_it() -> None:
+        waited, latest = threading.Event(), time.monotonic() + PATIENCE_SECONDS
+        while (kit.manifests.last_batch() or 0) < 2 and time.monotonic() < latest:
+            waited.wait(0.02)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    told = threading.Thread(target=tell_amid_it)
+    told.start()
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", str(kit.settings_file)])
+    told.join()
+    whole = capsys.readouterr().err
+    assert ended.value.code == 128 + signal.SIGTERM, whole
+    assert "finished:" in whole
+    assert "0 failures" in whole
+    assert "stopped by SIGTERM" in whole
+    assert "Traceback" not in whole
+    assert kit.unnamed_files() == set()
+
+    kit.configured(trigger={"available_now": True})
+    outcome = kit.run()
+    assert outcome.summary.failures == 0
+    assert 0 < outcome.summary.rows < kit.truth.records
     kit.assert_clean()
 
 

@@ -47,6 +47,8 @@ class Topic:
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_committed",
+                # Else the broker waits half a second for more before it says that there is none.
+                "fetch.wait.max.ms": 10,
             }
         )
         found, open_ends = list[tuple[bytes, bytes | None]](), {0, 1}

@@ -33,8 +33,10 @@ def by_spark(kit: PipelineKit, spark: SparkSession, game: str) -> list[tuple[Any
     return [tuple(row) for row in ordered.select("level", "mood").collect()]
 
 
-# With a restart as in test_crashes.py, where a batch that dies lets tables grow; inline is the lighter one.
-@pytest.mark.parametrize("evolution", [pytest.param("restart", marks=pytest.mark.heavy), "inline"])
+# Lighter: test_a_wider_type_keeps_what_fits_and_the_policy_says_where_the_rest_goes[widen], and of batches that die while tables grow
+# test_errors_are_survived_within_the_run (test_crashes.py).
+@pytest.mark.heavy
+@pytest.mark.parametrize("evolution", ["restart", "inline"])
 def test_tables_of_wider_records_get_wider_columns_across_a_crash(
     kit: PipelineKit, spark: SparkSession, fail_at: Callable[..., None], evolution: str
 ) -> None:

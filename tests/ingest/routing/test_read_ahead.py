@@ -36,27 +36,29 @@ from pathlib import Path
 from distributary.errors import ConfigError
 from distributary.ingest.routing.read_ahead import read_ahead
 from distributary.ingest.settings.model import load
-for file in sys.argv[1:]:
-    settings = load(Path(file))
-    print(read_ahead(settings.route.expression, native=settings.decode.engine == "arrow"))
+settings = load(Path(sys.argv[1]))
+print(read_ahead(settings.route.expression, native=settings.decode.engine == "arrow"))
 """
 
 
+@pytest.mark.usefixtures("spark")
 def test_an_expression_is_read_as_a_run_reads_it(tmp_path: Path) -> None:
     text = "concat(game, '_', lower(at.`in ner`), game)"
-    files = [_file(tmp_path, text, engine) for engine in ("arrow", "spark")]
     ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT, *files], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "error", "-c", SCRIPT, _file(tmp_path, text)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     fields = "reads=(('game',), ('at', 'in ner')))"
     tree = (
         "Call(function='concat', arguments=(Field(path=('game',)), Literal(value='_', kind=''), Call(function='lower', "
         "arguments=(Field(path=('at', 'in ner')),), options=()), Field(path=('game',))), options=())"
     )
-    assert (ended.stderr, ended.stdout.splitlines()) == (
-        "",
-        [f"ReadExpression(tree={tree}, {fields}", f"ReadExpression(tree=None, {fields}"],
-    )
+    assert (ended.stderr, ended.stdout.strip()) == ("", f"ReadExpression(tree={tree}, {fields}")
+    # One JVM reads it as another one does, and what Spark evaluates is not read further.
+    assert str(read_ahead(text, native=True)) == f"ReadExpression(tree={tree}, {fields}"
+    assert str(read_ahead(text, native=False)) == f"ReadExpression(tree=None, {fields}"
 
 
 @pytest.fixture
