@@ -104,7 +104,7 @@ def derive(  # noqa: PLR0913 - which tables, how, and until when
     stopped   whether to leave the rest as it is, asked before each of them
     rules     those of some rules alone, by `table`; none: of all
 
-    One that fails keeps no other from it but those that are made of it. Before the first batch all of them wait. Raises ConfigError for a table
+    One that fails keeps no other from it but those that are made of it. Before the first batch all of them wait, but for those of tables that an earlier checkpoint filled. Raises ConfigError for a table
     that is none of them, PipelineError amid a reset, and where nobody can tell which versions of the inputs belong together.
     """
     root = open_files(settings.sink.root, settings.storage)
