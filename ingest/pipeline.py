@@ -330,6 +330,7 @@ def tables_of(
         {LOG_RETENTION: log_retention(settings.sink.log_retention_days)},
         rules.workers.tables.of,
         folder_of=folder_of_topics(settings.route),
+        named=settings.route.folder,
         by_text=settings.decode.key == "auto",
     )
     return TableBook(root, settings.sink.columns, spark, settings.limits.commit_threads, native, made_with)

@@ -211,7 +211,8 @@ def _inferred_subjects(settings: Settings) -> list[str]:
 
 def _tables(settings: Settings, rules: RuleBook) -> TableBook:
     root = open_files(settings.sink.root, settings.storage)
-    made_with = MadeWith(spec_of=rules.of, by_text=settings.decode.key == "auto")
+    by_text = settings.decode.key == "auto"
+    made_with = MadeWith(spec_of=rules.of, by_text=by_text, named=settings.route.folder)
     return TableBook(root, settings.sink.columns, None, settings.limits.commit_threads, made_with=made_with)
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from drills.walk.model import ENTITIES, Row
+from drills.walk.model import APPENDED, ENTITIES, Model, Row
 from drills.walk.pipeline import AGGREGATE, Walk, place_of
 
 from distributary.producer_sim.verify.comparison import verify
@@ -36,6 +36,26 @@ def of_rows(walk: Walk, entity: str) -> Iterator[str]:
     wanted = Counter(_told(row, row[""]) for row in walk.model.rows(entity))
     held = Counter(_told(_own(row), place_of(row)) for row in walk.rows(walk.table_of(entity)))
     yield from _compared(f"table {walk.table_of(entity)}", wanted, held)
+
+
+def read_twice(walk: Walk, before: Model, had: Mapping[str, list[Row]]) -> Iterator[str]:
+    """What is not as it should be where everything was read once more into the tables that were there, with these rows, when the model was like that."""
+    both = walk.model.snapshot()
+    for record, then in zip(both.records, before.records, strict=True):
+        record.where = "table" if then.where == "table" else record.where
+    for entity in ENTITIES:
+        folder = walk.table_of(entity)
+        held = walk.rows(folder)
+        if entity.startswith(APPENDED):
+            rows = [*(_told(_own(row), place_of(row)) for row in had[entity])]
+            wanted = Counter(rows) + Counter(_told(row, row[""]) for row in walk.model.rows(entity))
+        else:
+            wanted = Counter(_told(row, row[""]) for row in both.rows(entity))
+        yield from _compared(
+            f"table {folder}", wanted, Counter(_told(_own(row), place_of(row)) for row in held)
+        )
+        yield from _as_grouped(walk, entity, [_own(row) for row in held])
+    yield from _of_quarantine(walk)
 
 
 def _own(row: Row) -> Row:
@@ -71,8 +91,12 @@ def _of_bronze(walk: Walk) -> Iterator[str]:
 
 
 def _of_aggregate(walk: Walk, entity: str) -> Iterator[str]:
+    yield from _as_grouped(walk, entity, walk.model.rows(entity))
+
+
+def _as_grouped(walk: Walk, entity: str, every: list[Row]) -> Iterator[str]:
     groups: dict[Any, list[Row]] = {}
-    for row in walk.model.rows(entity):
+    for row in every:
         groups.setdefault(row["who"], []).append(row)
     wanted = Counter(
         (who, len(rows), sum(row["score"] for row in rows), max(row["uid"] for row in rows))

@@ -6,7 +6,7 @@ import random
 import shutil
 from dataclasses import replace
 
-from drills.walk.checking import of_rows
+from drills.walk.checking import of_rows, read_twice
 from drills.walk.model import ENTITIES
 from drills.walk.operation import Operation, backed_up, settled
 from drills.walk.pipeline import Backup, Walk
@@ -45,6 +45,23 @@ def again(walk: Walk, dice: random.Random) -> None:
     walk.configure()
     walk.model.begun_again()
     run_to_end(walk)
+
+
+def again_in_place(walk: Walk, dice: random.Random) -> None:
+    """A new checkpoint reads everything once more into the tables that are there, and what was there comes back."""
+    said, before, newest = replace(walk.said), walk.model.snapshot(), walk.copied("newest")
+    had = {entity: walk.rows(walk.table_of(entity)) for entity in ENTITIES}
+    walk.said.turns, walk.said.start = said.turns + 1, "again"
+    walk.configure()
+    walk.model.begun_again()
+    walk.kit.run()
+    walk.model.read(said.left_out)
+    wrong = [*read_twice(walk, before, had)]
+    walk.put_back(newest)
+    walk.said = said
+    walk.configure()
+    walk.model.put_back(before)
+    assert not wrong, wrong
 
 
 def rename(walk: Walk, dice: random.Random) -> None:
@@ -152,6 +169,7 @@ def park(walk: Walk, dice: random.Random) -> None:
 OPERATIONS = (
     Operation(from_tables, 3),
     Operation(again, 2, when=settled),
+    Operation(again_in_place, 1, when=settled),
     Operation(rename, 2),
     Operation(back_up, 3, when=settled),
     Operation(restore, 3, when=backed_up),

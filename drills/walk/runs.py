@@ -186,6 +186,7 @@ OPERATIONS = (
     Operation(evolve, 5),
     Operation(run, 12),
     Operation(run_dying, 10),
+    # A JVM of its own takes as long as ten other steps, and kills have a drill: by --only.
     Operation(run_killed, 0),
     Operation(run_twice, 2, when=settled),
     Operation(run_beside_upkeep, 2, when=settled),

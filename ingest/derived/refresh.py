@@ -29,7 +29,7 @@ from distributary.ingest.derived.instances import Entities, Instance, instances
 from distributary.ingest.derived.lookups import Source, lookups
 from distributary.ingest.derived.sinks import Outside, bring_up
 from distributary.ingest.derived.streams import Making, Streamed
-from distributary.ingest.derived.there import entities_of, versions_now
+from distributary.ingest.derived.there import entities_of, versions_now, versions_taken_over
 from distributary.ingest.derived.told import Told, told_by
 from distributary.ingest.derived.ways import Way, way_of
 from distributary.ingest.derived.windows import Inputs
@@ -104,21 +104,17 @@ def derive(  # noqa: PLR0913 - which tables, how, and until when
     stopped   whether to leave the rest as it is, asked before each of them
     rules     those of some rules alone, by `table`; none: of all
 
-    One that fails keeps no other from it but those that are made of it. Before the first batch all of them wait. Raises ConfigError for a table
+    One that fails keeps no other from it but those that are made of it. Before the first batch all of them wait, but for those of tables that an earlier checkpoint filled. Raises ConfigError for a table
     that is none of them, PipelineError amid a reset, and where nobody can tell which versions of the inputs belong together.
     """
     root = open_files(settings.sink.root, settings.storage)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     # Of one that ends meanwhile the versions of before would be known, too.
     _require_no_reset(checkpoint)
-    last = ManifestStore(checkpoint).last()
-    # Before the first batch there is nothing to make them of, and they wait.
-    at = None if last is None else versions_at(settings)
-    unreadable = {} if at is None else at.unreadable
-    versions = {} if at is None else versions_now(root, with_fields(at, unreadable={}))
+    versions, unreadable, named = _inputs(settings, root, checkpoint)
     # Behind them: one that begins now empties tables of which the versions of before are known.
     _require_no_reset(checkpoint)
-    folders = {} if last is None else entities_of(root, versions, last.entities)
+    folders = entities_of(root, versions, named, settings.route.folder)
     every = instances(settings.derive, Entities(folders, settings.route.fold_case))
     if unknown := sorted(set(tables) - {one.table for one in every}):
         known = ", ".join(one.table for one in every) or "none yet"
@@ -144,6 +140,21 @@ def derive(  # noqa: PLR0913 - which tables, how, and until when
         by_rule = groupby(chosen, lambda one: one.rule.table)
         found = [done for _, alike in by_rule for done in pool.map(refreshed, alike)]
         return [done for done in found if done is not None]
+
+
+def _inputs(
+    settings: Settings, root: Files, checkpoint: Checkpoint
+) -> tuple[Mapping[str, int], Mapping[str, str], Mapping[str, str]]:
+    """The pipeline's tables with the versions that are read; those that nobody can open, and why; and the entities that the newest batch knows."""
+    manifests, generation = ManifestStore(checkpoint), known_id(checkpoint)
+    if manifests.last() is None:
+        found = {} if generation is None else versions_taken_over(root, settings.name, generation)
+        if manifests.last() is None:
+            # Before the first batch of all there is nothing to make any of, and they wait.
+            return found, {}, {}
+    last, at = manifests.last(), versions_at(settings)
+    versions = versions_now(root, with_fields(at, unreadable={}))
+    return versions, at.unreadable, {} if last is None else last.entities
 
 
 def _require_no_reset(checkpoint: Checkpoint) -> None:

@@ -41,6 +41,8 @@ from distributary.values import without_logins
 
 _VECTORS = "deletionVectors"
 
+_SERVERS = "bootstrap.servers"
+
 
 def flow(settings: Settings) -> Flow:
     """What flows between what in a pipeline, and how much so far.
@@ -208,7 +210,8 @@ def _derived(
             for name, static in one.rule.static.items()
         ]
         sent = list(_sent(one, settings))
-        # What leads to a thing stands before it.
+        # What leads to a thing stands before it; by another name it is the same one.
+        looked_up = list({found.id: found for found in reversed(looked_up)}.values())[::-1]
         nodes += [found for found in looked_up if found.id not in known]
         # No field of a record, but what its newest version says of itself.
         _, told = told_by(root.below(one.table)) if node.columns else (None, None)
@@ -235,9 +238,12 @@ def _sent(one: Instance, settings: Settings) -> Iterator[FlowNode]:
     """Where a derived table's rows go beside the table."""
     sink = one.rule.sink
     if sink is not None and sink.kafka is not None:
-        topic = one.filled(sink.kafka.topic)
-        brokers = {**settings.source.kafka, **sink.kafka.kafka}.get("bootstrap.servers", "")
-        yield FlowNode(f"sent:{topic}", "sent", topic, without_logins(brokers))
+        topic, own = one.filled(sink.kafka.topic), settings.source.kafka.get(_SERVERS, "")
+        brokers = sink.kafka.options(settings.source.kafka).get(_SERVERS, "")
+        where = without_logins(brokers)
+        # Of this name each cluster may have one.
+        id_ = f"sent:{topic}" if brokers == own else f"sent:{where}/{topic}"
+        yield FlowNode(id_, "sent", topic, where)
     if sink is not None and sink.files is not None:
         place = f"{sink.files.path}/{one.table}"
         yield FlowNode(f"sent:{place}", "sent", f"{one.table}/*.parquet", place)

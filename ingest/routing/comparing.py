@@ -39,6 +39,9 @@ def contains(lists: pa.Array, values: pa.Array, elements: pa.Array) -> pa.Array:
     elements  all of the lists' elements, of the values' type
     """
     of = pc.list_parent_indices(lists)
+    if lists.null_count:
+        # Where a list is null something may stand all the same, which is none of the elements.
+        of = of.filter(lists.is_valid().take(of))
     same = equal(elements, values.take(of))
     hit, unsure = (_any(of, flags, len(lists)) for flags in (same.fill_null(False), same.is_null()))
     missing = pc.if_else(unsure, pa.scalar(None, pa.bool_()), pa.scalar(False))

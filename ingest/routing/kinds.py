@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Sequence
 from enum import Enum
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from distributary.errors import ConfigError
 
@@ -34,6 +36,8 @@ _WRITTEN = frozenset({Kind.NULL, Kind.TEXT, Kind.WHOLE, Kind.TRUTH, Kind.DATE})
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 20}
 
 _MOST_DIGITS = 38
+
+_LAST_OF_FOUR_DIGITS = pa.scalar(datetime.date(9999, 12, 31))
 
 
 def kind_of(values: pa.Array) -> Kind:
@@ -77,7 +81,12 @@ def as_text(values: pa.Array, what: str) -> pa.Array:
     """Values as Spark's `cast(... as string)` writes them. Raises ConfigError for a type whose text is not done here."""
     if kind_of(values) not in _WRITTEN:
         raise beyond(f"{what} makes text of {values.type}")
-    return values.cast(pa.string())
+    text = values.cast(pa.string())
+    if kind_of(values) is not Kind.DATE:
+        return text
+    # A year of more than four digits has its sign there.
+    signed = pc.binary_join_element_wise("+", text, "")
+    return pc.if_else(pc.greater(values, _LAST_OF_FOUR_DIGITS), signed, text)
 
 
 def of_kind(values: pa.Array, kind: Kind, what: str) -> pa.Array:

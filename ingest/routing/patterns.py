@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from distributary.ingest.routing.kinds import ExpressionRefused, beyond
 
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
@@ -46,9 +49,15 @@ def like(pattern: str) -> tuple[str, bool]:
 def regular(pattern: str) -> tuple[str, bool]:
     """A regular expression of Java's as Arrow has it, and whether a text without the end of its last line matches as well.
 
-    Raises ConfigError for what means another thing there, or is told apart by how it is searched.
+    Raises ConfigError for what means another thing there, is told apart by how it is searched, or is too large for it.
     """
-    return _Translation(pattern).whole()
+    told, chops = _Translation(pattern).whole()
+    try:
+        pc.match_substring_regex(pa.array([""]), told)
+    except pa.ArrowInvalid as error:
+        # What it says is of the pattern alone.
+        raise beyond(f"rlike has a pattern that is too large or none ({error})") from None
+    return told, chops
 
 
 def _literal(char: str) -> str:

@@ -78,6 +78,7 @@ class MadeWith:
     topics      those that rows come from, and the UUID of each
     folder_of   the folder of the table that a topic's rows go to, where that is one for each; None where it is not
     by_text     whether a record's own key is its text, not its bytes; None where nobody says
+    named       what an entity's table is called now
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -85,6 +86,7 @@ class MadeWith:
     topics: Mapping[str, str] = field(default_factory=dict)
     folder_of: Callable[[str], str] | None = None
     by_text: bool | None = None
+    named: Callable[[str], str] = lambda _: ""
 
     def topics_of(self, folder: str) -> Mapping[str, str]:
         """Those of which a table, by its folder, may get rows: what became of the others is nothing to it."""
@@ -281,12 +283,10 @@ class TableBook:
         return self.root.below(folder)
 
     def entities_there(self, pipeline: str = "", owners: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Entities whose tables are there already, made by an earlier checkpoint of the pipeline, and their folders.
+        """Entities whose tables are there already, made by an earlier checkpoint of the pipeline, and their folders: of several the one that is called as it would be now.
 
-        Whose a table is `owners` says, by its folder, or else the table itself; one that nobody tells of is taken for the pipeline's,
-        as are all without a name.
+        Whose a table is `owners` says, by its folder, or else itself; one that nobody tells of, and all without a name, is taken for the pipeline's.
         """
-        # In a store each is asked about in any case, side by side.
         folders = may_be_tables(self.root) if self.root.remote else tables_under(self.root)
         states = self.states((folder for folder in folders if not folder.startswith("_")), passing=True)
         mine = {folder: state.properties for folder, state in states.items()}
@@ -296,8 +296,8 @@ class TableBook:
                 for folder, properties in mine.items()
                 if (owners or {}).get(folder, properties.get(PIPELINE_PROPERTY, pipeline)) == pipeline
             }
-        named = {folder: properties.get(ENTITY_PROPERTY) for folder, properties in mine.items()}
-        return {entity: folder for folder, entity in named.items() if entity is not None}
+        there = [(told[ENTITY_PROPERTY], folder) for folder, told in mine.items() if ENTITY_PROPERTY in told]
+        return dict(sorted(there, key=lambda one: self.made_with.named(one[0]) == one[1]))
 
     def pinned(self, entities: Mapping[str, str]) -> dict[str, PinnedTable]:
         """The tables, by folder, of these entities (`entity -> folder`); without those that are not there.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from pyspark.sql import SparkSession
 from tests.ingest.batch.test_one_put_back import batch
 from tests.ingest.batch.test_standing_still import goes_on, query
@@ -24,6 +24,7 @@ from distributary.ingest.derived.there import entities_of
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.opening import files_at, open_files
 from distributary.ingest.table_versions import Versions, versions_at
+from distributary.ingest.tables.known import ENTITY_PROPERTY
 
 
 @pytest.mark.spark
@@ -71,4 +72,21 @@ def test_amid_a_reset_that_ends_while_versions_are_looked_for_nothing_is_derived
 def test_a_table_that_delta_rs_cannot_open_keeps_the_entities_of_no_others(tmp_path: Path) -> None:
     write_deltalake(tmp_path / "bronze", pa.table({"n": [1]}))
     newer_protocol(tmp_path / "bronze")
-    assert entities_of(files_at(tmp_path), {QUEST: 0, "bronze": 1}, {"quest": QUEST}) == {"quest": QUEST}
+    found = entities_of(files_at(tmp_path), {QUEST: 0, "bronze": 1}, {"quest": QUEST}, str)
+    assert found == {"quest": QUEST}
+
+
+def test_an_entity_whose_tables_were_called_otherwise_once_has_the_one_that_it_would_get_now(
+    tmp_path: Path,
+) -> None:
+    """As after `start: again` into tables of other names: none of before is newer, by whichever name."""
+    for folder, entity in (("a_golf", "golf"), ("b_golf", "golf"), ("b_quest", "quest")):
+        DeltaTable.create(
+            tmp_path / folder,
+            pa.schema({"n": pa.int64()}),
+            configuration={ENTITY_PROPERTY: entity},
+            raise_if_key_not_exists=False,
+        )
+    versions = dict.fromkeys(("a_golf", "b_golf", "b_quest"), 0)
+    found = entities_of(files_at(tmp_path), versions, {}, "a_{}".format)
+    assert found == {"golf": "a_golf", "quest": "b_quest"}

@@ -361,3 +361,15 @@ def test_a_run_without_a_record_ends_well_and_what_is_derived_waits(kit: Pipelin
     kit.configured(derive=[rule, PLAYERS])
     kit.run()
     assert how(derive(kit.settings, kit.spark)) == ["waits"]
+
+
+def test_a_checkpoint_that_took_tables_over_makes_of_them_what_is_derived_though_nothing_comes(
+    kit: PipelineKit,
+) -> None:
+    """As of a topic that stands still, whose last batch the earlier one has brought without."""
+    kit.simulate(1, games=1)
+    kit.run()
+    kit.configured(derive=[PLAYERS], checkpoint="./checkpoints/second", start="from_tables")
+    assert kit.run().summary.rows == 0
+    assert_players(kit, 0)
+    assert how(derive(kit.settings, kit.spark)) == ["current"]

@@ -5,11 +5,14 @@ from __future__ import annotations
 import gc
 import json
 import logging
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark import SparkContext
+from tests.codecs.avro_samples import by_fastavro, schema
 
+from distributary.codecs.avro.resolution.reader import resolving_reader
 from distributary.errors import ConfigError
 from distributary.ingest.routing.conditions import ReadCondition, conditions_ahead
 
@@ -45,6 +48,7 @@ REFUSED = {
     "op =": "this is no Spark SQL expression",
     "op ilike 'd%'": "it uses ILike",
     "level + 1 = 2": "it uses Add, which has no value for some numbers",
+    "op rlike '(d{100}){100}'": "rlike has a pattern that is too large",
     "rand() > 0.5": "it uses the function rand",
     "op": None,
     "'d'": "the condition is given text where it takes a boolean",
@@ -97,3 +101,18 @@ def test_what_was_read_ahead_asks_no_java_any_more_when_it_is_collected(
 def test_json_of_no_condition_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown kind"):
         ReadCondition.from_json(["variable", 1])
+
+
+def test_a_list_that_is_not_there_has_nothing_whatever_stands_in_its_place() -> None:
+    """As a default that a reader's schema gives the list stands within a record that is null, too."""
+
+    def written(*fields: dict[str, Any]) -> dict[str, Any]:
+        inner = {"type": "record", "name": "Meta", "fields": list(fields)}
+        return {"type": "record", "name": "R", "fields": [{"name": "meta", "type": ["null", inner]}]}
+
+    tags = {"name": "tags", "type": {"type": "array", "items": "string"}, "default": ["a"]}
+    first, later = written({"name": "n", "type": "int"}), written({"name": "n", "type": "int"}, tags)
+    payloads = [by_fastavro(first, {"meta": value}) for value in ({"n": 1}, None, {"n": 2})]
+    rows = resolving_reader(schema(first), schema(later)).decode(pa.array(payloads, pa.binary())).rows
+    read = conditions_ahead([("it", "array_contains(meta.tags, 'a')"), ("it", "size(meta.tags) = 1")])
+    assert [one.met(rows).to_pylist() for one in read.values()] == [[True, False, True]] * 2

@@ -246,3 +246,13 @@ def test_a_name_that_fits_two_columns_is_the_one_written_so_or_refused(spark: Sp
     assert evaluate(native_tree(spark, "game"), rows).to_pylist() == ["chess"]
     with pytest.raises(ConfigError, match="Game, game"):
         evaluate(native_tree(spark, "GAME"), rows)
+
+
+def test_a_day_in_a_year_of_more_than_four_digits_is_written_as_spark_does(spark: SparkSession) -> None:
+    days = [-800_000, -719_529, 0, 2_932_896, 2_932_897, 3_000_000]
+    rows = pa.RecordBatch.from_arrays([pa.array(days, pa.int32()).cast(pa.date32())], ["d"])
+    written = spark.createDataFrame([(day,) for day in days], "n int").selectExpr(
+        "cast(date_from_unix_date(n) AS string)"
+    )
+    found = evaluate(native_tree(spark, "cast(d AS string)"), rows).to_pylist()
+    assert found == written.toArrow().column(0).to_pylist()

@@ -11,8 +11,9 @@ from tests.ingest.commits import by_log
 from tests.ingest.foreign import ODD_ABOVE, ODD_BESIDE, foreign_entries
 from tests.ingest.pipelines import make_table, table_book
 
+from distributary.ingest.settings.groups import Columns
 from distributary.ingest.tables.change import create
-from distributary.ingest.tables.known import ENTITY_PROPERTY, PIPELINE_PROPERTY
+from distributary.ingest.tables.known import ENTITY_PROPERTY, PIPELINE_PROPERTY, MadeWith, TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 
 A = pa.schema([("a", pa.int64())])
@@ -37,6 +38,16 @@ def test_tables_of_another_pipeline_are_not_told_whoever_says_whose_they_are(tmp
     owners = {"mine": "games", "recorded": "other"}
     assert book.entities_there("games", owners) == {"golf": "mine", "quest": "nobodys"}
     assert book.entities_there("other", owners)["quest"] == "nobodys"
+
+
+def test_of_several_tables_of_an_entity_that_one_is_its_own_which_it_would_get_now(tmp_path: Path) -> None:
+    """As behind `start: again` into tables of other names: from the other one everything would be made that is derived."""
+    for folder, entity in [("a_golf", "golf"), ("b_golf", "golf"), ("b_quest", "quest")]:
+        make_table(tmp_path, folder, A, entity)
+    place = table_book(tmp_path).root
+    for named, golf in (("a_{}", "a_golf"), ("b_{}", "b_golf")):
+        book = TableBook(place, Columns(), None, made_with=MadeWith(named=named.format))
+        assert book.entities_there() == {"golf": golf, "quest": "b_quest"}
 
 
 def test_entries_that_are_not_ours_are_passed_by(
