@@ -43,6 +43,9 @@ class TableChange:
     kafka_offset: int | None = field(default=None, compare=False)
 
 
+_FIELDS = tuple(one.name for one in fields(TableChange))
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedChange:
     """A change with the number of the attempt that asked for it and when that was first written down."""
@@ -61,6 +64,8 @@ class ChangeLog:
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._files = checkpoint.files
+        # What was put here need not be read back: of a thousand new tables those are ten thousands.
+        self._own: dict[str, list[LoggedChange]] = {}
 
     def write(
         self, batch_id: int, changes: Sequence[TableChange], after: int = NONE
@@ -68,7 +73,7 @@ class ChangeLog:
         """Write changes down, and give back those that no attempt behind batch `after` had written down before."""
         while True:
             found = _behind(self._files, after)
-            known = {logged.change for name in found for logged in _read(self._files, name)}
+            known = {logged.change for name in found for logged in self._read(name)}
             new = tuple(change for change in dict.fromkeys(changes) if change not in known)
             number = 1 + max((name.number for name in found if name.batch_id == batch_id), default=-1)
             if not new or self._append(batch_id, number, new):
@@ -76,7 +81,7 @@ class ChangeLog:
 
     def read(self, after: int = NONE) -> list[LoggedChange]:
         """What attempts behind a batch wrote down, in this order. What is asked for does not grow with the batches before."""
-        return [logged for name in _behind(self._files, after) for logged in _read(self._files, name)]
+        return [logged for name in _behind(self._files, after) for logged in self._read(name)]
 
     def forget(self, through: int) -> None:
         """Delete what attempts up to this number wrote down: a batch that was decided since has it. Raises OSError."""
@@ -90,11 +95,17 @@ class ChangeLog:
             "format": FORMAT,
             "batch_id": batch_id,
             "at": now,
-            "changes": [
-                {one.name: getattr(change, one.name) for one in fields(change)} for change in changes
-            ],
+            "changes": [{one: getattr(change, one) for one in _FIELDS} for change in changes],
         }
-        return self._files.put_new(f"{CHANGES}/{_first(batch_id)}-{number}.json", json.dumps(value).encode())
+        name = f"{_first(batch_id)}-{number}.json"
+        mine = self._files.put_new(f"{CHANGES}/{name}", json.dumps(value).encode())
+        if mine:
+            self._own[name] = [LoggedChange(batch_id, now, change) for change in changes]
+        return mine
+
+    def _read(self, name: _Name) -> list[LoggedChange]:
+        found = self._own.get(name.text)
+        return _read(self._files, name) if found is None else found
 
 
 class _Name(NamedTuple):

@@ -122,7 +122,7 @@ def statistics(
     than everything. Booleans have bounds for delta-rs, whose datasets take a column without for one in which nothing is found; Spark passes
     them by.
     """
-    certain = {tuple(map(encode_basestring, path)) for path in without_nan}
+    certain = _as_keys(frozenset(without_nan))
     columns, leaves = _plan(layout, indexed)
     if columns != metadata.num_columns:
         raise ValueError(f"the schema has {columns} columns and the Parquet file {metadata.num_columns}")
@@ -182,6 +182,12 @@ def _has_nan(rows: pa.Table, path: Path) -> bool:
 
 
 @lru_cache(maxsize=256)
+def _as_keys(paths: frozenset[Path]) -> frozenset[Path]:
+    """Names that lead to columns as JSON has them; a thousand files have a few of such sets."""
+    return frozenset(tuple(map(encode_basestring, path)) for path in paths)
+
+
+@lru_cache(maxsize=256)
 def _floating(layout: Layout) -> frozenset[Path]:
     leaves = (path for path, _, dtype in _columns(layout.columns) if pat.is_floating(dtype))
     return frozenset(tuple(map(json.loads, path)) for path in leaves)
@@ -223,6 +229,8 @@ def _width(dtype: pa.DataType) -> int:
 def _range(groups: Sequence[Any], dtype: pa.DataType) -> _Range:
     if not groups or any(group is None for group in groups):
         return _Range(None, None, None)
+    if len(groups) == 1:
+        return _range_of(groups[0], dtype)
     counted = all(group.has_null_count for group in groups)
     # `num_values` counts what is not null: a row group of nulls alone has no bounds and needs none.
     filled = [group for group in groups if group.num_values or group.has_min_max]
@@ -234,10 +242,18 @@ def _range(groups: Sequence[Any], dtype: pa.DataType) -> _Range:
     )
 
 
+def _range_of(group: Any, dtype: pa.DataType) -> _Range:
+    """The same of a single one, which nearly each of a thousand small files has."""
+    nulls = group.null_count if group.has_null_count else None
+    if not group.has_min_max:
+        return _Range(nulls, None, None)
+    return _Range(nulls, _comparable(group.min_raw, dtype), _comparable(group.max_raw, dtype))
+
+
 def _comparable(raw: Any, dtype: pa.DataType) -> Any:
     """Bytes of strings compare as their characters do; those of decimals are signed numbers."""
     return (
-        int.from_bytes(raw, "big", signed=True) if pat.is_decimal(dtype) and isinstance(raw, bytes) else raw
+        int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) and pat.is_decimal(dtype) else raw
     )
 
 
@@ -261,7 +277,7 @@ def _integer(raw: Any, _dtype: pa.DataType) -> str:
 
 
 def _float(raw: Any, _dtype: pa.DataType) -> str | None:
-    return json.dumps(raw) if math.isfinite(raw) else None
+    return float.__repr__(raw) if math.isfinite(raw) else None
 
 
 def _decimal(unscaled: Any, dtype: pa.DataType) -> str:

@@ -270,7 +270,8 @@ def _plain(row: BatchRow) -> dict[str, Any]:
 def changes_file(root: At, rows: Sequence[ChangeRow], name: str | None = None) -> DataFile:
     """One batch's changes (at least one) as a file in `ledger_changes`, not yet committed; called as files of that batch are, unless told."""
     # Not `asdict`: its deep copies take a millisecond a table, and nothing here is nested.
-    plain = [{one.name: getattr(row, one.name) for one in fields(row)} for row in rows]
+    names = [one.name for one in fields(ChangeRow)]
+    plain = [{one: getattr(row, one) for one in names} for row in rows]
     name = name or file_name(rows[0].generation, rows[0].batch_id)
     return _write(root, CHANGES_TABLE, name, plain, CHANGES_SCHEMA)
 

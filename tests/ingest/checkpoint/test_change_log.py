@@ -12,6 +12,7 @@ from distributary.errors import CheckpointMismatch
 from distributary.ingest.checkpoint.change_log import ChangeLog, TableChange
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.commit_log.entries import NONE
+from distributary.ingest.storage.posix import PosixFiles
 
 CREATED = TableChange("silver_a", "created")
 ADDED = TableChange("silver_a", "added", "position.x", "double", "schema 7")
@@ -87,7 +88,17 @@ def test_an_edited_file_is_named(log: ChangeLog, tmp_path: Path, text: str) -> N
     log.write(7, [CREATED])
     (tmp_path / "changes" / "0000000007-0.json").write_text(text)
     with pytest.raises(CheckpointMismatch, match=r"7-0\.json"):
-        log.read()
+        ChangeLog(Checkpoint.at(tmp_path)).read()
+
+
+def test_what_it_has_written_it_does_not_read_back(tmp_path: Path) -> None:
+    class Unread(PosixFiles):
+        def read(self, path: str) -> bytes:
+            raise AssertionError(path)
+
+    log = ChangeLog(Checkpoint(Unread(tmp_path)))
+    log.write(7, [CREATED, ADDED])
+    assert log.read() == ChangeLog(Checkpoint.at(tmp_path)).read()
 
 
 def test_the_schema_that_brought_a_change_makes_it_no_other_change(log: ChangeLog) -> None:
