@@ -219,6 +219,11 @@ class StorageOptions(Group):
         login = self.s3.login
         if place.kind != "s3" or self.s3.endpoint is not None:
             return
+        if roles := login.roles_of_delta(environment):
+            raise ConfigError(
+                f"storage: {', '.join(roles)} in the environment is a role that delta-rs alone would take on, for {place}; "
+                "unset it for this program and its executors, and name the role as storage.s3.login.role_arn"
+            )
         if login.left_to_files(environment) and (file := file_with_keys(environment, login)) is not None:
             raise ConfigError(
                 f"storage: {file} has keys that delta-rs would take before the role that storage.s3, the environment or the machine says, for {place}; "
