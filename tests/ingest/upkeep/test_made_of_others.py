@@ -52,8 +52,8 @@ def test_an_erasure_passes_by_no_folder_that_may_have_derived_rows(
     monkeypatch.setattr(erase, "conditions_ahead", lambda asked: {text: None for _, text in asked})
     direct = s3_store.files()
     create(direct.below("others_days"), pa.schema([("a", pa.int64())]), {OWNER: "games"})
-    rule = {"table": "{entity}_days", "sql": "TABLE {table}"}
-    given = settings(tmp_path, sink={"root": direct.url}).model_copy(update={"derive": (Derived(**rule),)})
+    rule = Derived(table="{entity}_days", sql="TABLE {table}")
+    given = settings(tmp_path, sink={"root": direct.url}).model_copy(update={"derive": (rule,)})
     with served(Refusing(s3_store.port, refused=(READING,))) as relay:
         behind = given.model_copy(update={"storage": s3_store.options_by(relay.port)})
         with pytest.raises(PipelineError, match=r"others_days.*nothing was changed"):
