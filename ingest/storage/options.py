@@ -269,6 +269,11 @@ class StorageOptions(Group):
         """The crate takes what the settings say, and of all else what the environment says: of two identities it would make one."""
         groups: Mapping[str, S3 | Azure | Gcs] = {"s3": self.s3, "azure": self.azure, "gcs": self.gcs}
         _refuse(place, groups[place.kind].at_odds(environment))
+        if place.kind == "s3" and (found := sorted(self.s3.taken_for_aws(environment))):
+            raise ConfigError(
+                f"storage: delta-rs would take {', '.join(found)} in the environment for AWS's variables of like names, for {place}, and ask with that; "
+                "unset it for this program and its executors, or give it another name"
+            )
 
     def _config(self, place: Place) -> Config:
         if place.kind == "s3":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from configparser import ConfigParser, ParsingError
 from contextlib import suppress
 from functools import lru_cache
@@ -114,6 +114,12 @@ _ROLES_OF_DELTA = ("AWS_IAM_ROLE_ARN", "AWS_S3_ASSUME_ROLE_ARN")
 def _is_elsewhere(environment: Mapping[str, str]) -> bool:
     """Whether the environment has delta-rs ask a store that is not AWS's, or nobody's keys."""
     return any(at_odds(environment, "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_SKIP_SIGNATURE"))
+
+
+def _others(environment: Mapping[str, str], names: Iterable[str], *own: str) -> Iterator[str]:
+    """Which of these variables say something else than their own ones do."""
+    said = {environment.get(name) for name in own}
+    return (name for name in names if environment.get(name) and environment[name] not in said)
 
 
 # What a profile has that says how to come to keys.
@@ -228,6 +234,22 @@ class S3(Group):
         elif self.login != S3Login():
             # delta-rs takes on that role first, by whatever keys the machine has.
             yield from at_odds(environment, *_ROLES_OF_DELTA)
+
+    def taken_for_aws(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """Variables that delta-rs, and nobody else, would take for AWS's own, as it does without the `AWS_` before their names: which comes first wins."""
+        login, static = self.login, environment.get("AWS_ACCESS_KEY_ID")
+        is_left = login.is_nobody and not login.asked_for
+        if (
+            login.session_token is None
+            and (login.access_key_id or (is_left and static))
+            and not login.asked_for
+        ):
+            yield from _others(environment, ("SESSION_TOKEN", "TOKEN"), "AWS_SESSION_TOKEN", "AWS_TOKEN")
+        if is_left and "SECRET_ACCESS_KEY" in environment:
+            yield from _others(environment, ("ACCESS_KEY_ID",), "AWS_ACCESS_KEY_ID")
+        if self.endpoint is None:
+            own = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3")
+            yield from _others(environment, ("ENDPOINT", "ENDPOINT_URL"), *own)
 
     def _address(self, bucket: str) -> str | None:
         """An address of one's own has to hold the bucket already where that stands in the host name."""

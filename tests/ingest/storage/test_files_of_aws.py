@@ -1,4 +1,4 @@
-"""AWS's own files and variables by which delta-rs would be another one than all else is."""
+"""AWS's own files, and variables, by which delta-rs would be another one than all else is."""
 
 from __future__ import annotations
 
@@ -121,3 +121,40 @@ def test_a_profile_that_says_the_same_role_by_the_same_token_is_nobody_else(tmp_
     for other in ({**login, "role_arn": "arn:other"}, {**login, "web_identity_token_file": "/other"}):
         with pytest.raises(ConfigError, match="would take before the role"):
             s3(login=other).tell(BUCKET, {"AWS_CONFIG_FILE": str(file)})
+
+
+OWN = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "hush"}
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "name"),
+    [
+        # It would be told to the store, which knows of no such token, whatever it is for.
+        (s3(login=KEYS, endpoint="http://127.0.0.1:9000"), {}, "TOKEN"),
+        (s3(), {**OWN, "AWS_SESSION_TOKEN": "until noon"}, "TOKEN"),
+        (s3(), OWN, "SESSION_TOKEN"),
+        (s3(), {"SECRET_ACCESS_KEY": "hush"}, "ACCESS_KEY_ID"),
+        # The tables would be looked for there, and all else where the settings say.
+        (s3(login=KEYS), {}, "ENDPOINT"),
+        (s3(), {}, "ENDPOINT_URL"),
+    ],
+)
+def test_what_delta_rs_would_take_for_a_variable_of_aws_is_refused(
+    monkeypatch: pytest.MonkeyPatch, given: StorageOptions, environment: dict[str, str], name: str
+) -> None:
+    for variable, value in {**environment, name: "planted"}.items():
+        monkeypatch.setenv(variable, value)
+    for asked in (given.for_obstore, given.for_delta):
+        with pytest.raises(ConfigError, match=f"delta-rs would take {name} in the environment") as caught:
+            asked(BUCKET)
+        assert "planted" not in str(caught.value)
+
+
+def test_what_delta_rs_does_not_take_for_a_variable_of_aws_is_no_ones_concern(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("TOKEN", "ENDPOINT", "AWS_ENDPOINT_URL", "ACCESS_KEY_ID"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9000")
+    with_token = {**KEYS, "session_token": "until noon"}
+    for given in (s3(), s3(endpoint="http://127.0.0.1:9000"), s3(login=with_token)):
+        given.for_delta(BUCKET)
