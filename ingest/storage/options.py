@@ -209,7 +209,8 @@ class StorageOptions(Group):
             _delta_name(place, name): _delta_text(value) for name, value in self._config(place).items()
         }
         plain = {"allow_http": "true"} if self._is_plain(place) else {}
-        return {**options, **self._delta_keys(place), **self.http.for_delta(), **plain}
+        told = self.s3.told_by(os.environ) if place.kind == "s3" else {}
+        return {**told, **options, **self._delta_keys(place), **self.http.for_delta(), **plain}
 
     def tell(self, place: Place, environment: MutableMapping[str, str]) -> None:
         """Have the environment say who asks, before delta-rs is first asked: that of AWS's own stores it reads from there alone, and only once.

@@ -116,10 +116,9 @@ def _is_elsewhere(environment: Mapping[str, str]) -> bool:
     return any(at_odds(environment, "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_SKIP_SIGNATURE"))
 
 
-def _others(environment: Mapping[str, str], names: Iterable[str], *own: str) -> Iterator[str]:
-    """Which of these variables say something else than their own ones do."""
-    said = {environment.get(name) for name in own}
-    return (name for name in names if environment.get(name) and environment[name] not in said)
+def _others(environment: Mapping[str, str], names: Iterable[str], own: str | None) -> Iterator[str]:
+    """Which of these variables say something else than their own one does."""
+    return (name for name in names if environment.get(name) not in {None, "", own})
 
 
 # What a profile has that says how to come to keys.
@@ -236,7 +235,7 @@ class S3(Group):
             yield from at_odds(environment, *_ROLES_OF_DELTA)
 
     def taken_for_aws(self, environment: Mapping[str, str]) -> Iterator[str]:
-        """Variables that delta-rs, and nobody else, would take for AWS's own, as it does without the `AWS_` before their names: which comes first wins."""
+        """Variables that delta-rs, and nobody else, would take for AWS's own, as it does without the `AWS_` before their names."""
         login, static = self.login, environment.get("AWS_ACCESS_KEY_ID")
         is_left = login.is_nobody and not login.asked_for
         if (
@@ -244,12 +243,18 @@ class S3(Group):
             and (login.access_key_id or (is_left and static))
             and not login.asked_for
         ):
-            yield from _others(environment, ("SESSION_TOKEN", "TOKEN"), "AWS_SESSION_TOKEN", "AWS_TOKEN")
+            yield from _others(environment, ("SESSION_TOKEN", "TOKEN"), environment.get("AWS_SESSION_TOKEN"))
         if is_left and "SECRET_ACCESS_KEY" in environment:
-            yield from _others(environment, ("ACCESS_KEY_ID",), "AWS_ACCESS_KEY_ID")
-        if self.endpoint is None:
-            own = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3")
-            yield from _others(environment, ("ENDPOINT", "ENDPOINT_URL"), *own)
+            yield from _others(environment, ("ACCESS_KEY_ID",), static)
+        if self.endpoint is None and "AWS_ENDPOINT_URL" not in self.told_by(environment):
+            yield from _others(environment, ("ENDPOINT", "ENDPOINT_URL"), None)
+
+    def told_by(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Where AWS's own variables say that the store is, for delta-rs: of those and such as it takes for them the first would win."""
+        endpoint = environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")
+        region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+        told = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": region}
+        return {name: value for name, value in told.items() if value}
 
     def _address(self, bucket: str) -> str | None:
         """An address of one's own has to hold the bucket already where that stands in the host name."""

@@ -158,3 +158,13 @@ def test_what_delta_rs_does_not_take_for_a_variable_of_aws_is_no_ones_concern(
     with_token = {**KEYS, "session_token": "until noon"}
     for given in (s3(), s3(endpoint="http://127.0.0.1:9000"), s3(login=with_token)):
         given.for_delta(BUCKET)
+
+
+def test_aws_own_variables_win_over_what_delta_rs_takes_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took whichever came first in the environment."""
+    own = {"AWS_ENDPOINT": "http://127.0.0.1:9000", "AWS_DEFAULT_REGION": "eu-central-1"}
+    for name, value in {"ENDPOINT": "http://127.0.0.1:9", "REGION": "planted", **own}.items():
+        monkeypatch.setenv(name, value)
+    told = s3().for_delta(BUCKET)
+    assert (told["AWS_ENDPOINT_URL"], told["AWS_REGION"]) == (*own.values(),)
+    assert s3(region="eu-west-1").for_delta(BUCKET)["AWS_REGION"] == "eu-west-1"
