@@ -58,6 +58,8 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory()
     config.add_cleanup(folder.cleanup)
     os.environ["SSL_CERT_FILE"] = str(_one_authority(Path(folder.name)))
+    # Whoever works on this may have keys of their own, by which stores of AWS's are refused.
+    os.environ.update(dict.fromkeys(("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"), os.devnull))
     for line in FOREIGN_WARNINGS:
         config.addinivalue_line("filterwarnings", line)
     # Files go to the processes in the order of the collection; xdist's own would be by the number of their tests.

@@ -245,16 +245,18 @@ class Owners:
         return {table: owner for table, owner in told.items() if owner is not None and self._is_me(owner)}
 
     def _all(self) -> dict[str, Owner | None]:
-        """What the records of all tables say; None of one that cannot be read, or of which a loss of power left nothing."""
+        """What the records of all tables say, but for those that cannot be read; None of one of which a loss of power left nothing."""
         tables = self.records.tables()
         with ThreadPoolExecutor(max(1, min(self.records.threads, len(tables)))) as pool:
-            return dict(zip(tables, pool.map(self._told, tables, tables.values()), strict=True))
+            told = pool.map(self._told, tables, tables.values())
+            return {table: owner for table, said in zip(tables, told, strict=True) for owner in said}
 
-    def _told(self, table: str, numbers: Sequence[int]) -> Owner | None:
+    def _told(self, table: str, numbers: Sequence[int]) -> list[Owner | None]:
+        """What a table's records say; nothing at all where the newest one cannot be read."""
         try:
-            return self.records.newest(table, numbers)[1]
+            return [self.records.newest(table, numbers)[1]]
         except CheckpointMismatch:
-            return None
+            return []
 
     def adopt(self, tables: Collection[str]) -> None:
         """Have those of the tables of one's own log that were made before there were records. Raises TablesOfAnotherRun for a copy of the log.
@@ -270,7 +272,8 @@ class Owners:
                 break
         told = self._all()
         # And those whose record a loss of power emptied amid a start like this one.
-        self.claim(sorted(table for table in set(tables) if told.get(table) is None))
+        emptied = {table for table, owner in told.items() if owner is None}
+        self.claim(sorted(set(tables) - (recorded - emptied)))
         own = self._own(told)
         self.claim(sorted(table for table, owner in own.items() if owner.pipeline != self.me.pipeline))
 

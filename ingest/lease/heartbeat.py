@@ -95,18 +95,16 @@ class Heartbeat:
                 if not self._is_mine(gone=looked - seen < MISSED * self._beat_seconds):
                     return
                 self._files.put(HOLDER, self._sign(number))
-            except PermissionError as error:
+            except OSError as error:
                 # All else may be granted, and then nothing else tells of it.
-                if not told:
+                if not told and looked - seen >= MISSED * self._beat_seconds:
                     _log.warning(
                         "no sign of life is given (%s): whoever starts now takes this run for dead and shuts it out",
                         error,
                     )
-                told = True
-            except OSError as error:
-                _log.debug("a sign of life could not be given: %s", error)
+                    told = True
             else:
-                seen = looked
+                seen, told = looked, False
 
     def _sign(self, number: int) -> bytes:
         return json.dumps({**json.loads(self._said), "id": self._id, "beat": number}).encode()

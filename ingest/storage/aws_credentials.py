@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import Any
 
 from distributary.errors import ConfigError
+from distributary.ingest.storage.answers.errors import NO_KEYS_YET
 
 try:
     import boto3
@@ -25,10 +26,6 @@ _BELIEVED = timedelta(minutes=5)
 
 # Each request to the store asks for keys once those that it has are about to end.
 _ASK_AGAIN = timedelta(seconds=10)
-
-# What AWS answers, with the status of what is refused, where too many ask for keys at once.
-# https://docs.aws.amazon.com/STS/latest/APIReference/CommonErrors.html
-_TOO_MANY = ("Throttling", "ThrottlingException", "RequestLimitExceeded")
 
 
 class AwsCredentials:
@@ -102,7 +99,7 @@ class AwsCredentials:
 def _is_outage(error: Exception) -> bool:
     """Whether whoever gives keys did not answer, or not for now."""
     if isinstance(error, ClientError):
-        if error.response.get("Error", {}).get("Code") in _TOO_MANY:
+        if error.response.get("Error", {}).get("Code") in NO_KEYS_YET:
             return True
         status: int = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         return status >= HTTPStatus.INTERNAL_SERVER_ERROR or status == HTTPStatus.TOO_MANY_REQUESTS

@@ -209,7 +209,8 @@ class StorageOptions(Group):
             _delta_name(place, name): _delta_text(value) for name, value in self._config(place).items()
         }
         plain = {"allow_http": "true"} if self._is_plain(place) else {}
-        return {**options, **self._delta_keys(place), **self.http.for_delta(), **plain}
+        told = self.s3.told_by(os.environ) if place.kind == "s3" else {}
+        return {**told, **options, **self._delta_keys(place), **self.http.for_delta(), **plain}
 
     def tell(self, place: Place, environment: MutableMapping[str, str]) -> None:
         """Have the environment say who asks, before delta-rs is first asked: that of AWS's own stores it reads from there alone, and only once.
@@ -219,6 +220,11 @@ class StorageOptions(Group):
         login = self.s3.login
         if place.kind != "s3" or self.s3.endpoint is not None:
             return
+        if roles := login.roles_of_delta(environment):
+            raise ConfigError(
+                f"storage: {', '.join(roles)} in the environment is a role that delta-rs alone would take on, for {place}; "
+                "unset it for this program and its executors, and name the role as storage.s3.login.role_arn"
+            )
         if login.left_to_files(environment) and (file := file_with_keys(environment, login)) is not None:
             raise ConfigError(
                 f"storage: {file} has keys that delta-rs would take before the role that storage.s3, the environment or the machine says, for {place}; "
@@ -264,6 +270,11 @@ class StorageOptions(Group):
         """The crate takes what the settings say, and of all else what the environment says: of two identities it would make one."""
         groups: Mapping[str, S3 | Azure | Gcs] = {"s3": self.s3, "azure": self.azure, "gcs": self.gcs}
         _refuse(place, groups[place.kind].at_odds(environment))
+        if place.kind == "s3" and (found := sorted(self.s3.taken_for_aws(environment))):
+            raise ConfigError(
+                f"storage: delta-rs would take {', '.join(found)} in the environment for AWS's variables of like names, for {place}, and ask with that; "
+                "unset it for this program and its executors, or give it another name"
+            )
 
     def _config(self, place: Place) -> Config:
         if place.kind == "s3":

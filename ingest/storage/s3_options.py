@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from configparser import ConfigParser, ParsingError
 from contextlib import suppress
 from functools import lru_cache
@@ -85,9 +86,16 @@ class S3Login(Group):
         """Whether delta-rs looks into AWS's own files for keys: those that are told win, and without any two variables it asks as AWS's own tools do."""
         if self.web_identity_token_file is not None:
             return True
-        elsewhere = any(at_odds(environment, "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_SKIP_SIGNATURE"))
         told = environment.get("AWS_ACCESS_KEY_ID") and environment.get("AWS_SECRET_ACCESS_KEY")
-        return self.is_nobody and not (self.asked_for or elsewhere or told)
+        return self.is_nobody and not (self.asked_for or _is_elsewhere(environment) or told)
+
+    def roles_of_delta(self, environment: Mapping[str, str]) -> list[str]:
+        """Where nobody is named, the variables with a role that delta-rs takes on, and nobody else."""
+        return (
+            []
+            if self != S3Login() or _is_elsewhere(environment)
+            else list(at_odds(environment, *_ROLES_OF_DELTA))
+        )
 
     @property
     def asked_for(self) -> bool:
@@ -97,6 +105,20 @@ class S3Login(Group):
     def credentials(self) -> AwsCredentials | None:
         """What gives the keys that have to be asked for, one for all in this process. Raises ConfigError where it cannot."""
         return _credentials(self) if self.asked_for else None
+
+
+# By these delta-rs takes on a role, and no other client.
+_ROLES_OF_DELTA = ("AWS_IAM_ROLE_ARN", "AWS_S3_ASSUME_ROLE_ARN")
+
+
+def _is_elsewhere(environment: Mapping[str, str]) -> bool:
+    """Whether the environment has delta-rs ask a store that is not AWS's, or nobody's keys."""
+    return any(at_odds(environment, "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_SKIP_SIGNATURE"))
+
+
+def _others(environment: Mapping[str, str], names: Iterable[str], own: str | None) -> Iterator[str]:
+    """Which of these variables say something else than their own one does."""
+    return (name for name in names if environment.get(name) not in {None, "", own})
 
 
 # What a profile has that says how to come to keys.
@@ -114,17 +136,21 @@ def file_with_keys(environment: Mapping[str, str], login: S3Login) -> str | None
     role = login.role_arn or environment.get("AWS_ROLE_ARN")
     token = login.web_identity_token_file or environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
     same = {"role_arn": role, "web_identity_token_file": str(token)}
-    titled = profile if profile == "default" else f"profile {profile}"
-    for variable, name, section in (
-        ("AWS_SHARED_CREDENTIALS_FILE", "credentials", profile),
+    # The default profile may have either title, of which the longer one wins.
+    titled = [f"profile {profile}", *(["default"] if profile == "default" else [])]
+    for variable, name, sections in (
+        ("AWS_SHARED_CREDENTIALS_FILE", "credentials", [profile]),
         ("AWS_CONFIG_FILE", "config", titled),
     ):
-        file = environment.get(variable) or (f"{home}/.aws/{name}" if home else "")
+        # A variable that is empty stands for no file.
+        file = re.sub(r"^~(?=/)", lambda _: home, environment.get(variable, f"~/.aws/{name}" if home else ""))
         parser = ConfigParser(strict=False, interpolation=None)
         # One that cannot be read gives no keys, either.
         with suppress(ParsingError, OSError, UnicodeDecodeError):
             parser.read(file)
-            said = dict(parser[section]) if section in parser else {}
+            titles = {" ".join(title.split()): title for title in parser.sections()}
+            section = next((titles[one] for one in sections if one in titles), None)
+            said = {} if section is None else dict(parser[section])
             # One that says the same role by the same token is nobody else.
             own = {"role_arn"} if same.items() <= said.items() else set[str]()
             if (_WAYS_OF_PROFILES & said.keys()) - own:
@@ -206,7 +232,29 @@ class S3(Group):
             yield from at_odds(environment, "AWS_ENDPOINT_URL_S3")
         elif self.login != S3Login():
             # delta-rs takes on that role first, by whatever keys the machine has.
-            yield from at_odds(environment, "AWS_IAM_ROLE_ARN", "AWS_S3_ASSUME_ROLE_ARN")
+            yield from at_odds(environment, *_ROLES_OF_DELTA)
+
+    def taken_for_aws(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """Variables that delta-rs, and nobody else, would take for AWS's own, as it does without the `AWS_` before their names."""
+        login, static = self.login, environment.get("AWS_ACCESS_KEY_ID")
+        is_left = login.is_nobody and not login.asked_for
+        if (
+            login.session_token is None
+            and (login.access_key_id or (is_left and static))
+            and not login.asked_for
+        ):
+            yield from _others(environment, ("SESSION_TOKEN", "TOKEN"), environment.get("AWS_SESSION_TOKEN"))
+        if is_left and "SECRET_ACCESS_KEY" in environment:
+            yield from _others(environment, ("ACCESS_KEY_ID",), static)
+        if self.endpoint is None and "AWS_ENDPOINT_URL" not in self.told_by(environment):
+            yield from _others(environment, ("ENDPOINT", "ENDPOINT_URL"), None)
+
+    def told_by(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Where AWS's own variables say that the store is, for delta-rs: of those and such as it takes for them the first would win."""
+        endpoint = environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")
+        region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+        told = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": region}
+        return {name: value for name, value in told.items() if value}
 
     def _address(self, bucket: str) -> str | None:
         """An address of one's own has to hold the bucket already where that stands in the host name."""

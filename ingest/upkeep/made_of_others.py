@@ -15,14 +15,22 @@ from distributary.ingest.tables.log import has_log, may_be_tables, passing_unrea
 from distributary.ingest.upkeep.compaction import NO_HOOKS
 
 
-def derived_tables(root: Files, rules: Sequence[Derived], pipeline: str) -> list[str]:
-    """The folders of the tables that these rules have made, in order; one that cannot be opened, or may not be read, is none. Raises OSError."""
+def derived_tables(
+    root: Files, rules: Sequence[Derived], pipeline: str, *, passing: bool = False
+) -> list[str]:
+    """The folders of the tables that these rules have made, in order; one that cannot be opened is none. Raises OSError.
+
+    With `passing` one that may not be read is none, either, with a warning: it may be kept for others.
+    """
     if not rules:
         return []
     named = [re.compile(re.escape(rule.table).replace(re.escape(ENTITY), ".+")) for rule in rules]
     candidates = [folder for folder in may_be_tables(root) if any(one.fullmatch(folder) for one in named)]
-    is_own = passing_unread(root, lambda folder: _is_of(root.below(folder), pipeline))
-    return [folder for folder in candidates if is_own(folder)]
+
+    def is_own(folder: str) -> bool:
+        return _is_of(root.below(folder), pipeline)
+
+    return [*filter(passing_unread(root, is_own) if passing else is_own, candidates)]
 
 
 def take_over(place: Files, pipeline: str) -> None:

@@ -185,7 +185,7 @@ def maintain(
         owners = Records(root).all()
         own = Checkpoint(open_files(settings.checkpoint, settings.storage))
         mine, whose = Records(root).of_pipeline(settings.name, known_id(own))
-        derived = derived_tables(root, settings.derive, settings.name)
+        derived = derived_tables(root, settings.derive, settings.name, passing=True)
         tables = _chosen(root, mine, derived, wish.tables)
         waits = undecided(
             own,

@@ -28,6 +28,11 @@ _REFUSED = (401, 403)
 _OF_ONE = re.compile(r"\(code: (\w+)\)\s*(?:\n\n|\Z)")
 _OF_ONE_LATER = ("InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout")
 
+# What AWS's token service answers, with the status of what is refused, where too many ask for keys at once, or who issued a token did not answer it.
+# https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRoleWithWebIdentity.html
+NO_KEYS_YET = ("Throttling", "ThrottlingException", "RequestLimitExceeded", "IDPCommunicationError")
+_NO_KEYS_YET = re.compile(f"<Code>({'|'.join(NO_KEYS_YET)})</Code>")
+
 
 def is_denied(error: BaseException) -> bool:
     """Whether who asks may not: delete one of many files, or list a folder, of which the crate tells nothing but the status."""
@@ -46,8 +51,10 @@ def is_outage(error: BaseException) -> bool:
     of_one, status = _OF_ONE.search(str(error)), _STATUS.search(str(error))
     if of_one is not None and of_one[1] not in _OF_ONE_LATER:
         return False
-    later = status is None or int(status[1]) >= 500 or int(status[1]) in _LATER
-    return later and isinstance(error, GenericError | OSError) and not is_of_a_name(error)
+    later = (
+        status is None or int(status[1]) >= 500 or int(status[1]) in _LATER or _NO_KEYS_YET.search(str(error))
+    )
+    return bool(later) and isinstance(error, GenericError | OSError) and not is_of_a_name(error)
 
 
 # What S3 and Azure answer: a code, words for it, and behind them what a request had in it, such as the token of its keys.

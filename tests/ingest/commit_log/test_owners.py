@@ -238,6 +238,15 @@ def test_a_table_of_a_log_whose_record_was_emptied_is_its_owners_again_with_the_
         asking(files, OTHER).claim([TABLE])
 
 
+def test_a_record_that_cannot_be_read_keeps_no_log_from_its_start(files: Files) -> None:
+    """Its table may get no rows any more; where it does, it is told."""
+    asking(files, GAMES).claim(["a", TABLE])
+    files.put(f".distributary/owners/0000000000/{TABLE}.json", b'{"format":4}')
+    again = asking(files, GAMES)
+    again.adopt(["a", TABLE])
+    assert again.mine() == ["a"]
+
+
 def test_a_record_that_was_cut_off_counts_as_none_where_a_loss_of_power_can_do_that(files: Files) -> None:
     path = f".distributary/owners/0000000000/{TABLE}.json"
     asking(files, GAMES).claim([TABLE])

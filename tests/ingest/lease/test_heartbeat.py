@@ -169,32 +169,42 @@ def test_a_sign_that_is_missing_once_is_given_again(files: Files, mine: Heartbea
 
 
 class Refusing(PosixFiles):
-    """A place that takes nothing any more once it is full, as a store of which an object has as many versions as it may have."""
+    """A place that takes nothing while it is told so, as a store of which an object has as many versions as it may have."""
 
-    full = False
-    refused = 0
+    error: OSError | None = None
 
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
-        if self.full:
-            self.refused += 1
-            raise PermissionError(f"{path}: too many versions")
+        if self.error is not None:
+            raise self.error
         super().put(path, data, named_later=named_later)
 
 
-def test_a_sign_that_is_refused_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """Whoever comes takes the run for dead and shuts it out, and nobody knew why."""
+@pytest.mark.parametrize("kind", [PermissionError, ConnectionError, OSError])
+def test_signs_that_fail_to_come_are_told_of_each_time_that_they_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: type[OSError]
+) -> None:
+    """Whoever comes takes the run for dead and shuts it out, and nobody knew why: it may be weeks after a first time that was over at once."""
     files = Refusing(tmp_path)
     mine = Heartbeat(files, 0.01)
     assert mine.acquire(ME)
-    files.full = True
-    until = time.monotonic() + 60
-    while files.refused < 3:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+
+    def told() -> list[str]:
+        return [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+
+    for times in (1, 2):
+        files.error = kind("too many versions")
+        until = time.monotonic() + 60
+        while len(told()) < times:
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        files.error = None
+        sign = files.read(HOLDER)
+        while files.read(HOLDER) == sign:
+            assert time.monotonic() < until
+            time.sleep(0.01)
     mine.release()
-    told = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
-    assert len(told) == 1
-    assert "too many versions" in told[0] and "takes this run for dead" in told[0]
+    assert len(told()) == 2
+    assert all("too many versions" in one and "takes this run for dead" in one for one in told())
 
 
 def test_what_is_on_another_machine_has_a_sign_of_life_and_a_folder_its_locks(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from tests.ingest.storage.stores import s3_store
 
 from distributary.errors import ConfigError
 from distributary.ingest.storage import aws_credentials, s3_options
+from distributary.ingest.storage.answers.errors import NO_KEYS_YET
 from distributary.ingest.storage.aws_credentials import AwsCredentials
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
@@ -135,7 +136,7 @@ def test_who_gives_keys_may_be_away_as_a_store_may(
 
 
 @BOTO3
-@pytest.mark.parametrize("code", ["Throttling", "ThrottlingException", "RequestLimitExceeded"])
+@pytest.mark.parametrize("code", NO_KEYS_YET)
 def test_who_gives_keys_to_too_many_at_once_is_waited_for(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """As many clusters may share the account that is counted; AWS answers with status 400, which is that of what is refused."""
     from botocore.exceptions import ClientError  # noqa: PLC0415

@@ -10,15 +10,21 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import certifi
+import obstore
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from obstore.exceptions import GenericError
+from obstore.store import S3Store
 from tests.certificates import self_signed, signed_by
-from tests.ingest.storage.relay import Relay, relayed
+from tests.ingest.storage.relay import Relay, relayed, served
 from tests.ingest.storage.stores import Store
+
+from distributary.ingest.storage.answers.errors import NO_KEYS_YET, is_outage
 
 # In a process of its own, as a pipeline is: delta-rs reads whom to trust from the environment, and only once.
 SEAM = """
@@ -160,3 +166,38 @@ def test_an_authority_is_trusted_beside_those_that_the_environment_names(
     with begun(DELTA_RS, s3_store, options, SSL_CERT_FILE=certifi.where()) as program:
         _, said = program.communicate()
     assert program.returncode == 0, said
+
+
+@dataclass
+class TokenService(Relay):
+    """AWS's, which takes this token for no keys."""
+
+    code: str = ""
+
+    def _asked(self, request: bytes) -> bytes:
+        assert b"AssumeRoleWithWebIdentity" in request
+        body = f"<ErrorResponse><Error><Type>Sender</Type><Code>{self.code}</Code><Message>No.</Message></Error></ErrorResponse>"
+        head = f"HTTP/1.1 400 Bad Request\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        return f"{head}{body}".encode()
+
+
+@pytest.mark.parametrize(
+    ("code", "outage"), [*((one, True) for one in NO_KEYS_YET), ("InvalidIdentityToken", False)]
+)
+def test_a_pods_role_is_waited_for_where_it_is_not_given_for_now(
+    tmp_path: Path, ca_file: Path, monkeypatch: pytest.MonkeyPatch, code: str, outage: bool
+) -> None:
+    """The token service says so with status 400, which is that of what is refused."""
+    (tmp_path / "token").write_text("token")
+    with served(TokenService(0, behind=shown_by(ca_file), code=code)) as sts:
+        told = {
+            "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"),
+            "AWS_ROLE_ARN": "arn:role",
+            "AWS_REGION": "us-east-1",
+        }
+        for name, value in {**told, "AWS_ENDPOINT_URL_STS": f"https://127.0.0.1:{sts.port}"}.items():
+            monkeypatch.setenv(name, value)
+        store = S3Store("lake", client_options={"root_certificate": ca_file.read_bytes()})
+        with pytest.raises(GenericError, match=code) as caught:
+            obstore.get(store, "x")
+    assert is_outage(caught.value) is outage

@@ -21,13 +21,6 @@ from distributary.ingest.storage.s3_options import ROLE_OF_ONE
 OTHERS = StorageOptions.model_validate({"s3": {"region": "eu-central-1"}})
 
 
-@pytest.fixture(autouse=True)
-def no_files_of_aws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever works on this may have keys of his own."""
-    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
-        monkeypatch.setenv(name, os.devnull)
-
-
 def test_a_path_is_a_folder_and_a_url_a_store(tmp_path: Path) -> None:
     assert isinstance(files_at(tmp_path), PosixFiles)
     assert files_at(tmp_path).url == str(tmp_path)

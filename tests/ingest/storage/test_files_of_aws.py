@@ -1,0 +1,170 @@
+"""AWS's own files, and variables, by which delta-rs would be another one than all else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from distributary.errors import ConfigError
+from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.place import Place
+
+BUCKET = Place.parse("s3://lake/tables")
+
+KEYS = {"access_key_id": "AKIA", "secret_access_key": "hush"}
+
+
+def s3(**given: Any) -> StorageOptions:
+    return StorageOptions.model_validate({"s3": given})
+
+
+# What AWS's own files say by default, of a named profile, and in the form that its second file has.
+FILES_OF_AWS = [
+    ("credentials", "[default]\naws_access_key_id = AKIA\naws_secret_access_key = hush\n", {}),
+    (
+        "credentials",
+        "[lake]\naws_access_key_id = AKIA\naws_secret_access_key = hush\n",
+        {"AWS_PROFILE": "lake"},
+    ),
+    ("config", "[default]\nsso_session = us\n", {}),
+    ("config", "[profile lake]\ncredential_process = keys\n", {"AWS_PROFILE": "lake"}),
+    ("config", "[profile default]\nsso_session = us\n[default]\nregion = eu-central-1\n", {}),
+    ("credentials", "[ lake ]\naws_access_key_id = AKIA\n", {"AWS_PROFILE": "lake"}),
+    ("mine", "[default]\naws_access_key_id = AKIA\n", {"AWS_SHARED_CREDENTIALS_FILE": "~/.aws/mine"}),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "environment"), FILES_OF_AWS)
+def test_a_role_by_a_token_is_refused_where_delta_rs_would_take_the_keys_of_a_profile(
+    tmp_path: Path, name: str, text: str, environment: dict[str, str]
+) -> None:
+    """It asked as that one, and all else as the settings say."""
+    (tmp_path / ".aws").mkdir()
+    file = tmp_path / ".aws" / name
+    file.write_text(text)
+    options = s3(login={"role_arn": "arn:role", "web_identity_token_file": "/token"})
+    with pytest.raises(ConfigError, match=f"{file} .*AWS_SHARED_CREDENTIALS_FILE") as caught:
+        options.tell(BUCKET, {"HOME": str(tmp_path), **environment})
+    assert "hush" not in str(caught.value)
+    file.write_text("[default]\nregion = eu-central-1\n[profile other]\nsso_session = us\n")
+    options.tell(BUCKET, {"HOME": str(tmp_path), **environment})
+    file.write_text("no section\n")
+    options.tell(BUCKET, {"HOME": str(tmp_path), **environment})
+    file.write_text(text)
+    elsewhere = dict.fromkeys(("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"), "/dev/null")
+    options.tell(BUCKET, {"HOME": str(tmp_path), **environment, **elsewhere})
+
+
+@pytest.mark.parametrize(("name", "text", "environment"), FILES_OF_AWS)
+def test_who_names_nobody_is_refused_where_delta_rs_would_take_the_keys_of_a_profile(
+    tmp_path: Path, name: str, text: str, environment: dict[str, str]
+) -> None:
+    """All else asks with the role of the machine, of the container or of the pod."""
+    (tmp_path / ".aws").mkdir()
+    file = tmp_path / ".aws" / name
+    file.write_text(text)
+    told = {"HOME": str(tmp_path), **environment}
+    with pytest.raises(ConfigError, match=f"{file} .*AWS_SHARED_CREDENTIALS_FILE"):
+        StorageOptions().tell(BUCKET, dict(told))
+    with pytest.raises(ConfigError, match="would take before the role"):
+        StorageOptions().tell(BUCKET, {**told, "AWS_ROLE_ARN": "r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"})
+    # What is told wins, and stores that are not AWS's it asks with that alone.
+    for options in (s3(login=KEYS), s3(login={"role_arn": "r"}), s3(endpoint="http://127.0.0.1:9000")):
+        options.tell(BUCKET, dict(told))
+    keys = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "hush"}
+    for more in (keys, {"AWS_ENDPOINT_URL": "https://minio.example.com"}, {"AWS_SKIP_SIGNATURE": "true"}):
+        StorageOptions().tell(BUCKET, {**told, **more})
+
+
+@pytest.mark.parametrize("name", ["AWS_IAM_ROLE_ARN", "AWS_S3_ASSUME_ROLE_ARN"])
+def test_who_names_nobody_is_refused_where_delta_rs_would_take_on_a_role_of_its_own(name: str) -> None:
+    """All else asks by the keys that the environment has, with which delta-rs takes it on."""
+    told = {name: "arn:role", "AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "hush"}
+    with pytest.raises(ConfigError, match=rf"{name} .*storage\.s3\.login\.role_arn"):
+        StorageOptions().tell(BUCKET, dict(told))
+    StorageOptions().tell(BUCKET, {**told, "AWS_ENDPOINT_URL": "https://minio.example.com"})
+
+
+@pytest.mark.parametrize(
+    ("text", "environment"),
+    [
+        # The longer title of the default profile wins, and a variable that is empty names no file.
+        ("[profile default]\nregion = eu-central-1\n[default]\nsso_session = us\n", {}),
+        ("[default]\nsso_session = us\n", {"AWS_CONFIG_FILE": ""}),
+    ],
+)
+def test_keys_that_delta_rs_does_not_take_are_no_reason_to_refuse_a_run(
+    tmp_path: Path, text: str, environment: dict[str, str]
+) -> None:
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "config").write_text(text)
+    StorageOptions().tell(BUCKET, {"HOME": str(tmp_path), **environment})
+
+
+def test_a_pods_role_that_a_profile_says_as_well_is_nobody_else(tmp_path: Path) -> None:
+    file = tmp_path / "config"
+    file.write_text("[default]\nrole_arn = r\nweb_identity_token_file = /token\n")
+    told = {"AWS_CONFIG_FILE": str(file), "AWS_ROLE_ARN": "r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"}
+    StorageOptions().tell(BUCKET, told)
+
+
+def test_a_profile_that_says_the_same_role_by_the_same_token_is_nobody_else(tmp_path: Path) -> None:
+    """As where AWS's other tools on the machine are told of it by their file."""
+    login = {"role_arn": "arn:role", "web_identity_token_file": "/token"}
+    file = tmp_path / "config"
+    file.write_text("[default]\nrole_arn = arn:role\nweb_identity_token_file = /token\n")
+    environment = {"AWS_CONFIG_FILE": str(file)}
+    s3(login=login).tell(BUCKET, environment)
+    assert environment["AWS_ROLE_ARN"] == "arn:role"
+    for other in ({**login, "role_arn": "arn:other"}, {**login, "web_identity_token_file": "/other"}):
+        with pytest.raises(ConfigError, match="would take before the role"):
+            s3(login=other).tell(BUCKET, {"AWS_CONFIG_FILE": str(file)})
+
+
+OWN = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "hush"}
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "name"),
+    [
+        # It would be told to the store, which knows of no such token, whatever it is for.
+        (s3(login=KEYS, endpoint="http://127.0.0.1:9000"), {}, "TOKEN"),
+        (s3(), {**OWN, "AWS_SESSION_TOKEN": "until noon"}, "TOKEN"),
+        (s3(), OWN, "SESSION_TOKEN"),
+        (s3(), {"SECRET_ACCESS_KEY": "hush"}, "ACCESS_KEY_ID"),
+        # The tables would be looked for there, and all else where the settings say.
+        (s3(login=KEYS), {}, "ENDPOINT"),
+        (s3(), {}, "ENDPOINT_URL"),
+    ],
+)
+def test_what_delta_rs_would_take_for_a_variable_of_aws_is_refused(
+    monkeypatch: pytest.MonkeyPatch, given: StorageOptions, environment: dict[str, str], name: str
+) -> None:
+    for variable, value in {**environment, name: "planted"}.items():
+        monkeypatch.setenv(variable, value)
+    for asked in (given.for_obstore, given.for_delta):
+        with pytest.raises(ConfigError, match=f"delta-rs would take {name} in the environment") as caught:
+            asked(BUCKET)
+        assert "planted" not in str(caught.value)
+
+
+def test_what_delta_rs_does_not_take_for_a_variable_of_aws_is_no_ones_concern(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("TOKEN", "ENDPOINT", "AWS_ENDPOINT_URL", "ACCESS_KEY_ID"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9000")
+    with_token = {**KEYS, "session_token": "until noon"}
+    for given in (s3(), s3(endpoint="http://127.0.0.1:9000"), s3(login=with_token)):
+        given.for_delta(BUCKET)
+
+
+def test_aws_own_variables_win_over_what_delta_rs_takes_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took whichever came first in the environment."""
+    own = {"AWS_ENDPOINT": "http://127.0.0.1:9000", "AWS_DEFAULT_REGION": "eu-central-1"}
+    for name, value in {"ENDPOINT": "http://127.0.0.1:9", "REGION": "planted", **own}.items():
+        monkeypatch.setenv(name, value)
+    told = s3().for_delta(BUCKET)
+    assert (told["AWS_ENDPOINT_URL"], told["AWS_REGION"]) == (*own.values(),)
+    assert s3(region="eu-west-1").for_delta(BUCKET)["AWS_REGION"] == "eu-west-1"
