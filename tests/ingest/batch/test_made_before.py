@@ -8,14 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from tests.ingest import queries
 from tests.ingest.batch.test_parked_wider import BIG, NARROW, WIDE
 from tests.ingest.e2e.handmade import Schema
 from tests.ingest.kafka_records import Sent
 from tests.ingest.pipelines import SUBJECT
-from tests.ingest.queries import GOLF, Query
+from tests.ingest.queries import GOLF, Query, value
 
 from distributary.ingest import failpoints
+from distributary.ingest.columns.safe_names import CHANGES_TABLE
 from distributary.ingest.columns.widening import Widening, widenings
 from distributary.ingest.tables import change
 from distributary.registry.memory import MemoryRegistry
@@ -33,6 +35,11 @@ class Asked(Exception):
         self.columns = columns
 
 
+def died(point: str, _: int) -> None:
+    if point == failpoints.BEFORE_MANIFEST:
+        raise Died
+
+
 def test_its_columns_become_as_wide_as_what_the_batch_brings_by_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -44,10 +51,6 @@ def test_its_columns_become_as_wide_as_what_the_batch_brings_by_then(
         query = Query(tmp_path, policies={"wider_type": "widen"}, decode={"evolution": "inline"})
         query.resume()
         return query
-
-    def died(point: str, _: int) -> None:
-        if point == failpoints.BEFORE_MANIFEST:
-            raise Died
 
     def widen(_: Any, place: Any, layout: pa.Schema, wanted: pa.Schema) -> None:
         raise Asked(widenings(layout, wanted))
@@ -62,3 +65,31 @@ def test_its_columns_become_as_wide_as_what_the_batch_brings_by_then(
     with pytest.raises(Asked) as asked:
         begun().batch(1, [first, Sent(wide.value(game_name="golf", level=BIG), 2)])
     assert asked.value.columns == [Widening(("level",), pa.int32(), pa.int64())]
+
+
+def test_that_it_was_made_is_told_once_by_the_batch_that_brings_rows_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a later batch brings the record, since the next attempt reads less of the topic."""
+
+    def begun() -> Query:
+        query = Query(tmp_path, decode={"evolution": "inline"})
+        query.resume()
+        return query
+
+    def sent(offset: int, game: str) -> Sent:
+        return Sent(value(1, game_name=game, level=1), offset)
+
+    run = begun()
+    run.batch(0, [sent(0, "quest")])
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr(failpoints, "reach", died)
+        run.batch(1, [sent(1, "quest"), sent(2, "golf")])
+    run = begun()
+    run.batch(1, [sent(1, "quest")])
+    run.batch(2, [sent(2, "golf")])
+    rows = DeltaTable(tmp_path / "lake" / CHANGES_TABLE).to_pyarrow_table().to_pylist()
+    told = [(row["batch_id"], row["entity"], row["column"]) for row in rows if row["table"] == GOLF]
+    last = run.done[-1].manifest.batch_id
+    assert {(batch, entity) for batch, entity, _ in told} == {(last, "golf")}
+    assert len(told) == len({column for *_, column in told})
