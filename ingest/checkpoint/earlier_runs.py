@@ -185,9 +185,13 @@ def after_lineage(
 
 
 def read_by(root: At, generations: Container[str]) -> Positions:
-    """How far these generations have read, as the rows of the ledger say."""
-    rows = (row for row in _ledger(files_at(root), _READ) if row["generation"] in generations)
-    return highest(*_reached(rows).values())
+    """Where the newest batch of each of these generations ends, as the rows of the ledger say."""
+    newest: dict[str, tuple[int, str]] = {}
+    for row in _ledger(files_at(root), ["generation", "batch_id", "offsets"]):
+        generation, number = row["generation"], row["batch_id"]
+        if generation in generations and number >= newest.get(generation, (number,))[0]:
+            newest[generation] = (number, row["offsets"])
+    return highest(*(ends(offsets_from_json(json.loads(read))) for _, read in newest.values()))
 
 
 def topics_read(root: At, pipeline: str, known: AbstractSet[str]) -> dict[str, set[str]]:

@@ -141,7 +141,7 @@ def in_ledger(root: Path, generation: str, number: int, others: int = 1) -> None
     """Have the ledger tell, below what another pipeline and upkeep did since, that a generation has read the files before this number."""
     ledger = root / "lake" / BATCHES_TABLE
     read = json.dumps(offsets_to_json({"landing": {0: (0, first_offset(number))}}))
-    row = pa.table({"generation": [generation], "offsets": [read]})
+    row = pa.table({"generation": [generation], "batch_id": [1], "offsets": [read]})
     write_deltalake(ledger, row, commit_properties=CommitProperties({GENERATION: generation, OFFSETS: read}))
     for version, told in enumerate([*[{GENERATION: "another"}] * others, {}], 1):
         assert put_entry(ledger, version, [{"commitInfo": told}])
