@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from tests.ingest import queries
+from tests.ingest.batch.test_parked_partitions import UPSERT, begun
 from tests.ingest.batch.test_parked_wider import BIG, NARROW, WIDE
 from tests.ingest.e2e.handmade import Schema
 from tests.ingest.kafka_records import Sent
@@ -19,6 +21,8 @@ from tests.ingest.queries import GOLF, Query, value
 from distributary.ingest import failpoints
 from distributary.ingest.columns.safe_names import CHANGES_TABLE
 from distributary.ingest.columns.widening import Widening, widenings
+from distributary.ingest.routing.conditions import conditions_ahead
+from distributary.ingest.running.rules import run_rules
 from distributary.ingest.tables import change
 from distributary.registry.memory import MemoryRegistry
 
@@ -47,7 +51,7 @@ def test_its_columns_become_as_wide_as_what_the_batch_brings_by_then(
     narrow, wide = (Schema(held.register(SUBJECT, text, "PROTOBUF"), text) for text in (NARROW, WIDE))
     monkeypatch.setattr(queries, "registry", lambda: held)
 
-    def begun() -> Query:
+    def goes_on() -> Query:
         query = Query(tmp_path, policies={"wider_type": "widen"}, decode={"evolution": "inline"})
         query.resume()
         return query
@@ -56,14 +60,14 @@ def test_its_columns_become_as_wide_as_what_the_batch_brings_by_then(
         raise Asked(widenings(layout, wanted))
 
     monkeypatch.setattr(change, "widen_columns", widen)
-    run, first = begun(), Sent(narrow.value(game_name="golf", level=1), 1)
+    run, first = goes_on(), Sent(narrow.value(game_name="golf", level=1), 1)
     run.batch(0, [Sent(narrow.value(game_name="quest", level=1), 0)])
     with monkeypatch.context() as patch, pytest.raises(Died):
         patch.setattr(failpoints, "reach", died)
         run.batch(1, [first])
     assert run.rows(GOLF) == 0
     with pytest.raises(Asked) as asked:
-        begun().batch(1, [first, Sent(wide.value(game_name="golf", level=BIG), 2)])
+        goes_on().batch(1, [first, Sent(wide.value(game_name="golf", level=BIG), 2)])
     assert asked.value.columns == [Widening(("level",), pa.int32(), pa.int64())]
 
 
@@ -72,7 +76,7 @@ def test_that_it_was_made_is_told_once_by_the_batch_that_brings_rows_for_it(
 ) -> None:
     """As where a later batch brings the record, since the next attempt reads less of the topic."""
 
-    def begun() -> Query:
+    def goes_on() -> Query:
         query = Query(tmp_path, decode={"evolution": "inline"})
         query.resume()
         return query
@@ -80,12 +84,12 @@ def test_that_it_was_made_is_told_once_by_the_batch_that_brings_rows_for_it(
     def sent(offset: int, game: str) -> Sent:
         return Sent(value(1, game_name=game, level=1), offset)
 
-    run = begun()
+    run = goes_on()
     run.batch(0, [sent(0, "quest")])
     with monkeypatch.context() as patch, pytest.raises(Died):
         patch.setattr(failpoints, "reach", died)
         run.batch(1, [sent(1, "quest"), sent(2, "golf")])
-    run = begun()
+    run = goes_on()
     run.batch(1, [sent(1, "quest")])
     run.batch(2, [sent(2, "golf")])
     rows = DeltaTable(tmp_path / "lake" / CHANGES_TABLE).to_pyarrow_table().to_pylist()
@@ -93,3 +97,31 @@ def test_that_it_was_made_is_told_once_by_the_batch_that_brings_rows_for_it(
     last = run.done[-1].manifest.batch_id
     assert {(batch, entity) for batch, entity, _ in told} == {(last, "golf")}
     assert len(told) == len({column for *_, column in told})
+
+
+def test_what_remembers_its_deletes_is_not_made_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By its columns the next attempt goes, whichever of the batch's records it meets first by then: without it those were another hand's."""
+    held = MemoryRegistry()
+    narrow, wide = (Schema(held.register(SUBJECT, text, "PROTOBUF"), text) for text in (NARROW, WIDE))
+    monkeypatch.setattr(queries, "registry", lambda: held)
+    gone = "level > 10"
+    monkeypatch.setattr(
+        queries, "run_rules", partial(run_rules, conditions=conditions_ahead([("deletes", gone)]))
+    )
+    rule = {**UPSERT, "keys": ["game_name"], "sequence_by": ["level"], "deletes": {"when": gone}}
+    make = change.create
+
+    def created(place: Any, *given: Any, **more: Any) -> Any:
+        if str(place).endswith(GOLF):
+            raise Died
+        return make(place, *given, **more)
+
+    run, first = begun(tmp_path, rule), Sent(narrow.value(game_name="golf", level=1), 0)
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr(change, "create", created)
+        run.batch(0, [first])
+    run = begun(tmp_path, rule)
+    run.batch(0, [Sent(wide.value(game_name="golf", level=2), 0)])
+    assert run.done[-1].manifest.table(GOLF).rows == 1
