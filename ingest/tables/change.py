@@ -250,8 +250,8 @@ class TableChanger:
         # What remembers deletes has columns of its table's, which alone tells the next attempt of them.
         behind = [folder for folder in lacking if REMEMBERS_PROPERTY in wanted[folder].properties]
         # Before files come that need them: without the columns their values would be nowhere.
-        with self._made_safe(lacking), ThreadPoolExecutor(self._tables.threads) as pool:
-            for folders in ([one for one in lacking if one not in behind], behind):
+        for folders in ([one for one in lacking if one not in behind], behind):
+            with self._made_safe(folders), ThreadPoolExecutor(self._tables.threads) as pool:
                 list(pool.map(make, folders))
 
     def _require_modes(self, wanted: Mapping[str, _Wanted], there: Mapping[str, TableState]) -> None:

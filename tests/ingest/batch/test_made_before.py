@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pytest
@@ -21,10 +22,13 @@ from tests.ingest.queries import GOLF, Query, value
 from distributary.ingest import failpoints
 from distributary.ingest.columns.safe_names import CHANGES_TABLE
 from distributary.ingest.columns.widening import Widening, widenings
-from distributary.ingest.routing.conditions import conditions_ahead
+from distributary.ingest.routing.conditions import ReadCondition, conditions_ahead
 from distributary.ingest.running.rules import run_rules
 from distributary.ingest.tables import change
 from distributary.registry.memory import MemoryRegistry
+
+GONE = "level > 10"
+Conditions: TypeAlias = Mapping[str, ReadCondition]
 
 
 class Died(BaseException):
@@ -99,29 +103,35 @@ def test_that_it_was_made_is_told_once_by_the_batch_that_brings_rows_for_it(
     assert len(told) == len({column for *_, column in told})
 
 
-def test_what_remembers_its_deletes_is_not_made_before_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module")
+def conditions() -> Conditions:
+    """Read once, which takes a second."""
+    return conditions_ahead([("deletes", GONE)])
+
+
+@pytest.mark.parametrize("at", ["create", "sync_logs"])
+def test_what_remembers_its_deletes_is_not_made_before_it_is_there_for_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, conditions: Conditions, at: str
 ) -> None:
     """By its columns the next attempt goes, whichever of the batch's records it meets first by then: without it those were another hand's."""
     held = MemoryRegistry()
     narrow, wide = (Schema(held.register(SUBJECT, text, "PROTOBUF"), text) for text in (NARROW, WIDE))
     monkeypatch.setattr(queries, "registry", lambda: held)
-    gone = "level > 10"
-    monkeypatch.setattr(
-        queries, "run_rules", partial(run_rules, conditions=conditions_ahead([("deletes", gone)]))
-    )
-    rule = {**UPSERT, "keys": ["game_name"], "sequence_by": ["level"], "deletes": {"when": gone}}
-    make = change.create
+    monkeypatch.setattr(queries, "run_rules", partial(run_rules, conditions=conditions))
+    rule = {**UPSERT, "keys": ["game_name"], "sequence_by": ["level"], "deletes": {"when": GONE}}
+    call = getattr(change, at)
 
-    def created(place: Any, *given: Any, **more: Any) -> Any:
-        if str(place).endswith(GOLF):
+    def called(place: Any, *given: Any, **more: Any) -> Any:
+        if str(place).endswith(GOLF) or GOLF in given[0]:
             raise Died
-        return make(place, *given, **more)
+        return call(place, *given, **more)
 
     run, first = begun(tmp_path, rule), Sent(narrow.value(game_name="golf", level=1), 0)
     with monkeypatch.context() as patch, pytest.raises(Died):
-        patch.setattr(change, "create", created)
+        patch.setattr(change, at, called)
         run.batch(0, [first])
+    # The power fails, and no disk has it.
+    shutil.rmtree(tmp_path / "lake" / GOLF, ignore_errors=True)
     run = begun(tmp_path, rule)
     run.batch(0, [Sent(wide.value(game_name="golf", level=2), 0)])
     assert run.done[-1].manifest.table(GOLF).rows == 1
