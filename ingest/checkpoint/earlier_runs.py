@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -185,13 +186,16 @@ def after_lineage(
 
 
 def read_by(root: At, generations: Container[str]) -> Positions:
-    """Where the newest batch of each of these generations ends, as the rows of the ledger say."""
-    newest: dict[str, tuple[int, str]] = {}
-    for row in _ledger(files_at(root), ["generation", "batch_id", "offsets"]):
+    """Where the newest batch of the last of these generations ends, as the rows of the ledger say: one that read all again may have read less."""
+    newest: dict[str, tuple[int, str, str]] = {}
+    for row in _ledger(files_at(root), ["generation", "batch_id", "started_at", "offsets"]):
         generation, number = row["generation"], row["batch_id"]
         if generation in generations and number >= newest.get(generation, (number,))[0]:
-            newest[generation] = (number, row["offsets"])
-    return highest(*(ends(offsets_from_json(json.loads(read))) for _, read in newest.values()))
+            newest[generation] = (number, str(row.get("started_at") or ""), row["offsets"])
+    if not newest:
+        return {}
+    _, _, read = max(newest.values(), key=itemgetter(1))
+    return ends(offsets_from_json(json.loads(read)))
 
 
 def topics_read(root: At, pipeline: str, known: AbstractSet[str]) -> dict[str, set[str]]:
