@@ -400,8 +400,9 @@ def bringing(
         return
     # A run that died amid this left some in; the newest of them is held against the batch once more.
     behind = 0 if newest is None or newest not in numbers else numbers.index(newest)
-    # What the batches brought while the table was left alone.
-    any_wider = any_wider or any(widenings(first.layout.columns, last.layout.columns))
+    # What the batches brought while the table was left alone, one that it goes without included.
+    parked_at = finished_table(waiting.log, waiting.numbers[0], waiting.folder)[0].table(waiting.folder)
+    any_wider = any_wider or any(widenings(parked_at.layout.columns, last.layout.columns))
     schema, rule = table_schema(columns, last.layout), finisher.rule_of(last)
 
     def evolved(folder: str, wanted: pa.Schema, partitions: Sequence[str] = ()) -> None:
@@ -420,7 +421,6 @@ def bringing(
     if rule is not None and rule.deletes is not None:
         # So with what remembers its deletes, and with each record what a history has.
         folder, remembered = memory_folder(waiting.folder), memory_schema(rule, schema)
-        parked_at = finished_table(waiting.log, waiting.numbers[0], waiting.folder)[0].table(waiting.folder)
         if parked_at.merging is not None and parked_at.merging.deletes is not None:
             evolved(folder, remembered)
         else:

@@ -15,6 +15,7 @@ from array import array
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -185,9 +186,16 @@ def after_lineage(
 
 
 def read_by(root: At, generations: Container[str]) -> Positions:
-    """How far these generations have read, as the rows of the ledger say."""
-    rows = (row for row in _ledger(files_at(root), _READ) if row["generation"] in generations)
-    return highest(*_reached(rows).values())
+    """Where the newest batch of the last of these generations ends, as the rows of the ledger say: one that read all again may have read less."""
+    newest: dict[str, tuple[int, str, str]] = {}
+    for row in _ledger(files_at(root), ["generation", "batch_id", "started_at", "offsets"]):
+        generation, number = row["generation"], row["batch_id"]
+        if generation in generations and number >= newest.get(generation, (number,))[0]:
+            newest[generation] = (number, str(row.get("started_at") or ""), row["offsets"])
+    if not newest:
+        return {}
+    _, _, read = max(newest.values(), key=itemgetter(1))
+    return ends(offsets_from_json(json.loads(read)))
 
 
 def topics_read(root: At, pipeline: str, known: AbstractSet[str]) -> dict[str, set[str]]:

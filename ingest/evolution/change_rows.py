@@ -258,14 +258,15 @@ def made_before(
 ) -> list[Came]:
     """Columns that an attempt added before it died: to the present one these were there already.
 
-    `entities` are those of the tables, by folder.
+    `entities` are those of the tables, by folder. Of a new table that no batch has brought rows for yet the first one that does will tell.
     """
     now = {_about(one.table, one.change) for one in planned_now}
     # Attempts that died may each have written a change down, and credited different schemas with it.
     made: dict[tuple[str, str, str], LoggedChange] = {}
     for one in logged:
         change = one.change
-        if _about(change.table, change) not in now and _was_made(change, states):
+        told_later = change.kind == "created" and change.table not in entities
+        if not told_later and _about(change.table, change) not in now and _was_made(change, states):
             made.setdefault((change.table, change.column, change.kind), one)
     return [
         Came(

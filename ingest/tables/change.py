@@ -196,10 +196,8 @@ class TableChanger:
             self._tables.changed(one.folder)
             self._changed()
 
-        with (
-            self._made_safe([one.folder for one in retellings]),
-            ThreadPoolExecutor(self._tables.threads) as pool,
-        ):
+        told = [one.folder for one in retellings]
+        with self._made_safe(told), ThreadPoolExecutor(self._tables.threads) as pool:
             list(pool.map(change, retellings))
 
     def _short_of_kafka(self, written: Iterable[str]) -> dict[str, _Wanted]:
@@ -249,9 +247,12 @@ class TableChanger:
                 self._tables.changed(folder)
             self._changed()
 
+        # What remembers deletes has columns of its table's, which alone tells the next attempt of them.
+        behind = [folder for folder in lacking if REMEMBERS_PROPERTY in wanted[folder].properties]
         # Before files come that need them: without the columns their values would be nowhere.
-        with self._made_safe(lacking), ThreadPoolExecutor(self._tables.threads) as pool:
-            list(pool.map(make, lacking))
+        for folders in ([one for one in lacking if one not in behind], behind):
+            with self._made_safe(folders), ThreadPoolExecutor(self._tables.threads) as pool:
+                list(pool.map(make, folders))
 
     def _require_modes(self, wanted: Mapping[str, _Wanted], there: Mapping[str, TableState]) -> None:
         """Raises CommitImpossible where a table that nobody had pinned has rows that land otherwise, whatever columns it has."""
@@ -293,7 +294,6 @@ LOG_RETENTION = "delta.logRetentionDuration"
 # Opening a table costs 15 ms after 100 commits without a checkpoint instead of 3. A log that is kept for Delta's thirty
 # days has a quarter of a million entries at a batch each ten seconds, and every reader lists them.
 _CREATED_WITH = {"delta.checkpointInterval": "25", LOG_RETENTION: log_retention(2)}
-
 _ATTEMPTS = 20
 
 

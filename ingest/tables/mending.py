@@ -84,7 +84,6 @@ _HEAD = b"crc\0" + _SUMMED.to_bytes(4, "big")
 # In its file a vector has its size before it and its sum behind it, each a number of so many bytes.
 _NUMBER = 4
 
-
 # Whether a transaction, by its application and its number, was synced, and with it all before it.
 Synced = Callable[[str, int], bool]
 
@@ -119,7 +118,10 @@ def damaged_entries(table: Files) -> list[int]:
     for version in sorted(version for version in _versions(names) if version > base):
         # Whoever writes there may clean up meanwhile.
         with suppress(FileNotFoundError):
-            found += [version] if _actions(table.read(entry_path(version))) is None else []
+            actions = _actions(table.read(entry_path(version))) or []
+            # Behind a whole line as well: of ours, as others may count otherwise.
+            ours = any(action.get("commitInfo", {}).get("engineInfo") == ENGINE for action in actions)
+            found += [version] if not actions or (ours and not _is_whole(actions, version)) else []
     return found
 
 

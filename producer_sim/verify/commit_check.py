@@ -15,7 +15,7 @@ from distributary.ingest.checkpoint.stuck import Resolutions
 from distributary.ingest.columns.safe_names import CHANGES_TABLE, MEMORY_SUFFIX, QUARANTINE_TABLE
 from distributary.ingest.commit_log.entries import Batch as Decided
 from distributary.ingest.merge.rule import with_memories
-from distributary.ingest.tables.log import tables_under
+from distributary.ingest.tables.log import has_log, tables_under
 from distributary.ingest.tables.mending import damaged_entries
 from distributary.producer_sim.verify.lake import READ_ERRORS, Lake
 from distributary.producer_sim.verify.ledger_check import Batch
@@ -68,9 +68,9 @@ def check_commits(newest: Newest, ledger: Sequence[Batch], log: LogNow | None) -
 
 
 def check_given(
-    newest: Newest, ledger: Sequence[Batch], checkpoint: Checkpoint, log: LogNow
+    lake: Lake, newest: Newest, ledger: Sequence[Batch], checkpoint: Checkpoint, log: LogNow
 ) -> Iterator[Difference]:
-    """Tables that lack the newest batch which the log gave them: of one with one row a key no count shows that."""
+    """Tables that lack the newest batch which the log gave them, or are gone: of one with one row a key no count shows that."""
     mine, met, number = log.generation.id, set(with_memories(log.so_far.parked)), log.so_far.last
     whole = max((batch.batch_id for batch in ledger if batch.generation == mine), default=-1)
     try:
@@ -81,14 +81,29 @@ def check_given(
                 return  # a run goes on meanwhile, and has closed it
             given = set(folders_of(batch, checkpoint.log)) if number <= whole else set[str]()
             for table in sorted(given - met - with_memories(batch.waits)):
-                had = newest.get(table, {}).get(mine, number)
-                if had < number and table not in with_memories(Resolutions(checkpoint).skipped(number)):
-                    detail = f"it has batch {had} as its newest one, and batch {number} was in it, too: it was put back from an older copy, or a disk lost what it had"
-                    yield Difference("tables_behind", table, detail)
+                found = _lacking(lake, table, newest.get(table), (mine, number))
+                skipped = Resolutions(checkpoint).skipped(number) if found else frozenset[str]()
+                if found and table not in with_memories(skipped):
+                    yield found
             met |= given
             number = batch.so_far.last
     except CheckpointMismatch as error:
         yield Difference("checkpoint_unreadable", str(checkpoint), str(error))
+
+
+def _lacking(
+    lake: Lake, table: str, newest: Mapping[str, int] | None, given: tuple[str, int]
+) -> Difference | None:
+    generation, number = given
+    # Who moves a table away to change its rule takes with it what remembers deletes, which may not come again.
+    if newest is None and not table.endswith(MEMORY_SUFFIX) and not has_log(lake.root.below(table)):
+        detail = f"batch {number} was in it, and it is not there: the next batch with rows for it makes it anew, without what it had"
+        return Difference("table_missing", table, detail)
+    had = (newest or {}).get(generation, number)
+    if had >= number:
+        return None
+    detail = f"it has batch {had} as its newest one, and batch {number} was in it, too: it was put back from an older copy, or a disk lost what it had"
+    return Difference("tables_behind", table, detail)
 
 
 def check_logs(lake: Lake) -> Iterator[Difference]:

@@ -256,6 +256,6 @@ def _against_the_rest(
         yield from check_log(ledger, log)
     yield from check_commits(newest, ledger, log)
     if log is not None and beside.checkpoint is not None:
-        yield from check_given(newest, ledger, beside.checkpoint, log)
+        yield from check_given(lake, newest, ledger, beside.checkpoint, log)
     if beside.topics is not None:
         yield from check_topics(beside.topics, ledger, log)

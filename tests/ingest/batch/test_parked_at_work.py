@@ -9,20 +9,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Field
+from deltalake.schema import PrimitiveType
 from tests.ingest.batch.test_parked_at_random import World, parked
+from tests.ingest.kafka_records import Sent
 from tests.ingest.pipelines import settings
-from tests.ingest.queries import GOLF, QUEST, Query
+from tests.ingest.queries import GOLF, QUEST, Query, value
 
-from distributary.errors import CheckpointMismatch, ConfigError
+from distributary.errors import CheckpointMismatch, CommitImpossible, ConfigError
 from distributary.ingest import failpoints
 from distributary.ingest import resolve as deciding
 from distributary.ingest.batch import finish
+from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.parquet.data_file import file_name, owner
 from distributary.ingest.resolve import resolve, stuck_tables
 from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.tables import change
 from distributary.ingest.tables.transaction import TableCommit
 
 
@@ -235,3 +239,31 @@ def test_of_what_waits_a_start_reads_no_more_than_a_table_takes(
     world.mend()
     world.begin()
     assert_whole(world, 5)
+
+
+def test_a_table_altered_amid_a_batch_that_is_not_decided_stops_the_run_and_the_next_goes_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file of it is in question yet, so that it is not parked."""
+
+    def begun() -> Query:
+        query = Query(tmp_path, policies={"stuck_table": "park"}, decode={"evolution": "inline"})
+        query.resume()
+        return query
+
+    query = begun()
+    query.batch(0, [Sent(value(1, game_name="golf"), 0)])
+    evolve = change.evolve
+
+    def amid(*given: Any, **more: Any) -> Any:
+        monkeypatch.setattr(change, "evolve", evolve)
+        DeltaTable(tmp_path / "lake" / GOLF).alter.add_columns([Field("season", PrimitiveType("long"))])
+        return evolve(*given, **more)
+
+    monkeypatch.setattr(change, "evolve", amid)
+    sent = [Sent(value(2, game_name="golf", season="x"), 1), Sent(value(1, game_name="quest"), 2)]
+    with pytest.raises(CommitImpossible, match="season is int64 in the table and string") as stopped:
+        query.batch(1, sent)
+    assert (stopped.value.tables, query.log.so_far.parked) == ((), {})
+    begun().batch(1, sent)
+    assert [query.rows(one) for one in (GOLF, QUEST, QUARANTINE_TABLE)] == [1, 1, 1]

@@ -12,15 +12,19 @@ from pyspark.sql import SparkSession
 from tests.ingest import queries
 from tests.ingest.batch.test_unreadable import newer_protocol
 from tests.ingest.e2e.handmade import Schema
+from tests.ingest.handover.test_heritage import begin_at
 from tests.ingest.kafka_records import Sent
-from tests.ingest.pipelines import SUBJECT, settings
+from tests.ingest.pipelines import SUBJECT, checkpoint, settings, table_book
 from tests.ingest.queries import GOLF, Query
 
 from distributary.errors import CommitImpossible
 from distributary.ingest import failpoints
 from distributary.ingest.batch import parking
 from distributary.ingest.commit_log import writing
+from distributary.ingest.handover.heritage import Heritage
+from distributary.ingest.handover.reaching import Reaching
 from distributary.ingest.resolve import resolve
+from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.memory import MemoryRegistry
 
 NARROW = 'syntax = "proto3"; message Event { string game_name = 1; int32 level = 2; }'
@@ -104,6 +108,17 @@ def test_they_are_asked_for_where_the_first_that_waits_brings_them(
     assert len(query.log.so_far.parked[GOLF]) == 1
     mend()
     begun(tmp_path, cast("SparkSession", object()))
+    assert asked == [True]
+
+
+def test_they_are_asked_for_where_a_new_checkpoint_takes_the_tables_over(
+    tmp_path: Path, golf: Path, asked: list[bool]
+) -> None:
+    tables, spark = table_book(tmp_path, native := NativeCommits()), cast("SparkSession", object())
+    reaching = Reaching(tables, native, spark, lambda log: checkpoint(tmp_path, Path(log).name))
+    new, owners = begin_at(tmp_path, "second", "from_tables")
+    with pytest.raises(CommitImpossible, match="there is no Spark"):
+        Heritage(reaching).complete(new, owners)
     assert asked == [True]
 
 

@@ -3,8 +3,10 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,17 +17,19 @@ from tests.examples import examples
 from tests.ingest.commits import by_log
 from tests.ingest.foreign import ODD_ABOVE, ODD_BESIDE, foreign_entries
 
+from distributary.ingest.checkpoint import earlier_runs
 from distributary.ingest.checkpoint.earlier_runs import (
     Done,
     after_lineage,
     earlier_commits,
     newest_in_ledger,
+    read_by,
     without_owners,
 )
 from distributary.ingest.checkpoint.generation import Start
 from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import BATCHES_TABLE
-from distributary.ingest.kafka.offsets import Offsets, Positions, offsets_to_json
+from distributary.ingest.kafka.offsets import Offsets, Positions, offsets_from_json, offsets_to_json
 from distributary.ingest.parquet.buffers import TableBuffers
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.change import create
@@ -257,6 +261,24 @@ def test_of_batches_that_the_ledger_has_no_more_is_kept_than_tells_where_to_go_o
     assert kept == [("g2", 4), ("g1", 3)]
     start = after_lineage(tmp_path, found, "l")
     assert (start.offsets, start.already) == ({TOPIC: {0: 4}}, {"a": {TOPIC: {0: 5}}})
+
+
+def test_of_a_ledger_of_years_the_newest_batch_of_a_generation_alone_is_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start asks that of a pipeline that shares the ledger with busier ones: all of a million took it half a minute."""
+    tables, looked_into = Tables(tmp_path), list[object]()
+    for generation, batches in (("g1", 4), ("g2", 6)):
+        for batch in range(batches):
+            tables.complete(generation, batch, {TOPIC: {0: (batch, batch + 1)}})
+
+    def looked(value: Mapping[str, Any]) -> Offsets:
+        looked_into.append(value)
+        return offsets_from_json(value)
+
+    monkeypatch.setattr(earlier_runs, "offsets_from_json", looked)
+    assert read_by(tmp_path, {"g1"}) == {TOPIC: {0: 4}}
+    assert len(looked_into) == 1
 
 
 def test_a_file_that_is_gone_is_guessed_about_and_one_that_cannot_be_read_just_now_is_not(

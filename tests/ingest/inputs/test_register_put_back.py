@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import ExitStack, nullcontext
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pyarrow as pa
@@ -141,7 +142,7 @@ def in_ledger(root: Path, generation: str, number: int, others: int = 1) -> None
     """Have the ledger tell, below what another pipeline and upkeep did since, that a generation has read the files before this number."""
     ledger = root / "lake" / BATCHES_TABLE
     read = json.dumps(offsets_to_json({"landing": {0: (0, first_offset(number))}}))
-    row = pa.table({"generation": [generation], "offsets": [read]})
+    row = pa.table({"generation": [generation], "batch_id": [1], "offsets": [read]})
     write_deltalake(ledger, row, commit_properties=CommitProperties({GENERATION: generation, OFFSETS: read}))
     for version, told in enumerate([*[{GENERATION: "another"}] * others, {}], 1):
         assert put_entry(ledger, version, [{"commitInfo": told}])
@@ -179,3 +180,22 @@ def test_nor_is_a_register_that_is_older_than_the_tables_whose_checkpoint_is_gon
             require_had_before(begins, channels)
         # What reads all again gives numbers anew.
         require_had_before(chosen.model_copy(update={"start": "again"}), channels)
+
+
+@pytest.mark.parametrize("others", [1, 100], ids=["few", "many"])
+def test_one_that_was_made_anew_is_held_against_who_read_by_it_last(
+    chosen: Settings, tmp_path: Path, others: int
+) -> None:
+    """Tables that the reading before moved away, or wrote alone, still tell that one."""
+    ledger, records = tmp_path / "lake" / BATCHES_TABLE, Records(files_at(tmp_path / "lake"))
+    for day, (generation, number) in enumerate([("before", 9), ("dead", 1)], 1):
+        read = json.dumps(offsets_to_json({"landing": {0: (0, first_offset(number))}}))
+        at = datetime(2025, 6, day, tzinfo=timezone.utc)
+        row = pa.table({"generation": [generation], "batch_id": [1], "started_at": [at], "offsets": [read]})
+        told = CommitProperties({GENERATION: generation, OFFSETS: read})
+        write_deltalake(ledger, row, mode="append", commit_properties=told)
+        assert records.put(f"silver_{generation}", 0, Owner("landed", "gone", generation, generation))
+    for version in range(2, 2 + others):
+        assert put_entry(ledger, version, [{"commitInfo": {GENERATION: "another"}}])
+    with open_source(chosen) as channels:
+        require_had_before(chosen.model_copy(update={"start": "from_tables"}), channels)

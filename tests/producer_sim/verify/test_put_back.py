@@ -45,6 +45,18 @@ def test_one_with_one_row_a_key_is_named_until_it_is_to_go_without(tmp_path: Pat
     assert found(tmp_path) == []
 
 
+def test_one_that_was_taken_away_is_named_until_it_is_made_anew(tmp_path: Path) -> None:
+    run = begun(tmp_path, UPSERT)
+    for offset in range(2):
+        run.batch(offset, golf(offset, score=offset))
+    shutil.rmtree(tmp_path / "lake" / GOLF)
+    (lost,) = found(tmp_path)
+    assert (lost.kind, lost.where) == ("table_missing", GOLF)
+    assert lost.detail.startswith("batch 2 was in it, and it is not there")
+    run.batch(2, golf(2, score=2))
+    assert found(tmp_path) == []
+
+
 def test_what_remembers_deletes_is_named_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     conditions = conditions_ahead([("deletes", GONE)])
     monkeypatch.setattr(queries, "run_rules", partial(run_rules, conditions=conditions))

@@ -348,8 +348,10 @@ def test_verifying_changes_nothing(root: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
 
 
-def test_changes_of_columns_of_which_nobody_tells_any_more(root: Path) -> None:
-    entries(root, "ledger_changes")[1].write_bytes(b"")
+@pytest.mark.parametrize("lines", [0, 2], ids=["emptied", "cut off behind a line"])
+def test_changes_of_columns_of_which_nobody_tells_any_more(root: Path, lines: int) -> None:
+    entry = entries(root, "ledger_changes")[1]
+    entry.write_bytes(b"".join(entry.read_bytes().splitlines(keepends=True)[:lines]))
     (lost,) = found(root).differences
     assert (lost.kind, lost.where) == ("log_damaged", "ledger_changes")
     assert lost.detail.startswith("version 1 of its log was emptied")
