@@ -249,18 +249,17 @@ def _as_of(root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table
             last_replay = (
                 max(version, laid.version, last_replay) if at.is_newest and app.endswith(_EVENTS) else -1
             )
-        laid = _still_laid(content, laid, version, shared=not app.endswith(_EVENTS))
+        laid = _still_laid(content, laid, version, comes=bool(told), shared=not app.endswith(_EVENTS))
     # All its rows came back from quarantine, or from bronze: no batch's number is theirs, and so none is later.
     filled = replayed and app.endswith(_EVENTS)
     return TableVersion(table, place.url, before_later, None, waits) if filled else None
 
 
-def _still_laid(content: bytes, behind: _Laid, version: int, *, shared: bool) -> _Laid:
+def _still_laid(content: bytes, behind: _Laid, version: int, *, comes: bool, shared: bool) -> _Laid:
     """The same as of the entry before: where rows came, or others changed some, there is none, but for what was erased behind that.
 
-    To a table that pipelines share nobody commits without a transaction but upkeep, which lets go what is old.
+    `comes` says whether it has a transaction. To a table that pipelines share nobody commits without one but upkeep, which lets go what is old.
     """
-    comes = bool(transactions_in(content))
     changes, erases = bool(_ROWS_CHANGE.search(content)), _ERASURE in content
     if not shared and (comes or (changes and not (erases or behind.erased))):
         return _Laid()

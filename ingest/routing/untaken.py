@@ -43,19 +43,20 @@ class Untaken:
     said: Mapping[int, Said]
 
     @classmethod
-    def of(cls, texts: pa.StringArray | None) -> Untaken:
-        """That of rows which have it as JSON text, by its paths."""
-        if texts is None:
+    def of(cls, texts: pa.StringArray | None, conditions: Iterable[ReadCondition]) -> Untaken:
+        """That of rows which have it as JSON text, by its paths, as far as it is some of these conditions' matter."""
+        fields = [path for one in conditions for path in fields_of(one.tree)]
+        if texts is None or not fields:
             return cls({})
         # Names recur: rows have the same ones.
         path = cache(lambda key: tuple(parts(key)))
-        return cls(
-            {
-                row: [(path(key), value) for key, value in object_of(text).items()]
-                for row, text in enumerate(texts.to_pylist())
-                if text is not None
-            }
+        meant = cache(lambda key: path(key)[:1] == (AS_IT_WAS,) or concerns(path(key), fields))
+        told = (
+            (row, [(path(key), value) for key, value in object_of(text.as_py()).items() if meant(key)])
+            for row, text in enumerate(texts)
+            if text.is_valid
         )
+        return cls({row: said for row, said in told if said})
 
     def some(self, stays: Mask) -> Untaken:
         """That of these rows alone."""

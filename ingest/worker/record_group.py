@@ -282,8 +282,11 @@ def without_erased(batch: Batch, rows: Rows, decoded: Decoded) -> Decoded:
     """Records that were erased, wherever they land, land nowhere; nor do changes that keep such a row as it was beside it."""
     book = batch.pins.rules.tables
     keeps = isinstance(batch.pins.rules.decoding.codec, Enveloped)
+    asked = [
+        one for text in book.erased.conditions if isinstance(one := book.conditions[text], ReadCondition)
+    ]
     # Once for all of them, of which there may be many.
-    untaken = Untaken.of(decoded.rescued if book.erased.conditions else None)
+    untaken = Untaken.of(decoded.rescued, asked)
     for text in book.erased.conditions:
         condition, told = book.conditions[text], with_beside(decoded.rows, decoded.beside)
         try:
