@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fields import parts
+from distributary.ingest.columns.safe_names import fold
 from distributary.ingest.routing.as_said import (
     AS_IT_WAS,
     Mask,
@@ -57,11 +58,6 @@ class Untaken:
             if text.is_valid
         )
         return cls({row: said for row, said in told if said})
-
-    def some(self, stays: Mask) -> Untaken:
-        """That of these rows alone."""
-        places = np.cumsum(stays) - 1
-        return Untaken({int(places[row]): said for row, said in self.said.items() if stays[row]})
 
     def met(self, condition: ReadCondition, rows: pa.RecordBatch) -> tuple[Mask, Mask]:
         """For which rows a condition is true with it, and of which of these nobody can tell."""
@@ -128,7 +124,10 @@ def _before(said: Said) -> Said:
 
 
 def _own(rows: pa.RecordBatch, places: Sequence[int], fields: Sequence[Path]) -> list[dict[str, Any] | None]:
-    return as_plain(rows.take(pa.array(places, pa.int64())), fields)
+    # Not all columns are copied for these.
+    names = {fold(path[0]) for path in fields}
+    asked = rows.select([name for name in rows.schema.names if fold(name) in names])
+    return as_plain(asked.take(pa.array(places, pa.int64())), fields)
 
 
 def _masks(

@@ -278,6 +278,9 @@ def _reshaped(part: Part, place: int) -> Part:
     )
 
 
+_BESIDE = f"erased: the condition does not go with the row as it was ({AS_IT_WAS}), or with what no column takes of it"
+
+
 def without_erased(batch: Batch, rows: Rows, decoded: Decoded) -> Decoded:
     """Records that were erased, wherever they land, land nowhere; nor do changes that keep such a row as it was beside it."""
     book = batch.pins.rules.tables
@@ -286,28 +289,28 @@ def without_erased(batch: Batch, rows: Rows, decoded: Decoded) -> Decoded:
         one for text in book.erased.conditions if isinstance(one := book.conditions[text], ReadCondition)
     ]
     # Once for all of them, of which there may be many.
-    untaken = Untaken.of(decoded.rescued, asked)
-    for text in book.erased.conditions:
-        condition, told = book.conditions[text], with_beside(decoded.rows, decoded.beside)
+    untaken, told = Untaken.of(decoded.rescued, asked), with_beside(decoded.rows, decoded.beside)
+    gone: Mask = np.zeros(len(decoded.source), np.bool_)
+    doubts = list[tuple[Mask, str]]()
+    for condition in map(book.conditions.__getitem__, book.erased.conditions):
         try:
-            met = condition.met(told).fill_null(False).to_numpy(zero_copy_only=False)
+            gone |= condition.met(told).fill_null(False).to_numpy(zero_copy_only=False)
         except ConfigError as error:
-            _nobody_knows(batch, rows[decoded.source], f"erased: {error}")
-            return decoded.without(decoded.source)
-        gone: Mask = met
-        unknown: Mask = np.zeros(len(met), np.bool_)
+            doubts.append((np.ones(len(gone), np.bool_), f"erased: {error}"))
+            continue
         if isinstance(condition, ReadCondition):
-            for also, of_none in _beside(condition, told, untaken, keeps=keeps):
-                gone, unknown = gone | also, unknown | of_none
-            unknown &= ~gone
-        if unknown.any():
-            why = f"erased: the condition does not go with the row as it was ({AS_IT_WAS}), or with what no column takes of it"
-            _nobody_knows(batch, rows[decoded.source[unknown]], why)
-        if gone.any():
-            batch.task.report.counts.dropped[ERASED] += int(gone.sum())
-        if (out := gone | unknown).any():
-            decoded, untaken = decoded.without(decoded.source[out]), untaken.some(~out)
-    return decoded
+            for also, unknown in _beside(condition, told, untaken, keeps=keeps):
+                gone |= also
+                doubts.append((unknown, _BESIDE))
+    if gone.any():
+        batch.task.report.counts.dropped[ERASED] += int(gone.sum())
+    # Behind all of them: of whom another one tells there is no doubt.
+    out = gone.copy()
+    for unknown, why in doubts:
+        if (mine := unknown & ~out).any():
+            _nobody_knows(batch, rows[decoded.source[mine]], why)
+            out |= mine
+    return decoded.without(decoded.source[out]) if out.any() else decoded
 
 
 def _beside(
