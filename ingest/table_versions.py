@@ -140,6 +140,18 @@ class _Batch:
     is_newest: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """The newest version that has the same rows in other files, without those that were erased: upkeep may have deleted some of the batch's own.
+
+    version  -1 where there is none
+    erased   whether some were
+    """
+
+    version: int = -1
+    erased: bool = False
+
+
 def _or_why_not(
     root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table: str
 ) -> TableVersion | str | None:
@@ -223,8 +235,7 @@ def _as_of(root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table
         return None
     waits = sum(number <= batch for number in parked.get(table, ()))
     app = app_of(at.generation, table)
-    # `laid` is the newest version that has the same rows in other files: of the batch's own upkeep may have deleted some by now.
-    before_later, replayed, last_replay, laid = newest, False, -1, -1
+    before_later, replayed, last_replay, laid = newest, False, -1, _Laid()
     for version in range(newest, -1, -1):
         try:
             content = _content(place, version)
@@ -233,32 +244,33 @@ def _as_of(root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table
         told = transactions_in(content)
         number = told.get(app)
         if number is not None and number <= batch:
-            return TableVersion(table, place.url, max(version, laid, last_replay), number, waits)
+            return TableVersion(table, place.url, max(version, laid.version, last_replay), number, waits)
         # A shared table has batches of others in between; an entity's has one owner after the other.
         if number is None and app.endswith(_EVENTS) and any(one.endswith(_EVENTS) for one in told):
-            return TableVersion(table, place.url, max(version, laid, last_replay), None, waits)
+            return TableVersion(table, place.url, max(version, laid.version, last_replay), None, waits)
         if number is not None:
-            before_later, replayed, last_replay = version - 1, False, -1
+            before_later, replayed, last_replay, laid = version - 1, False, -1, _Laid()
         if any(map(is_of_replay, told)):
             replayed = True
-            last_replay = max(version, laid, last_replay) if at.is_newest and app.endswith(_EVENTS) else -1
-        laid = _still_laid(content, laid, version, shared=not app.endswith(_EVENTS))
+            last_replay = (
+                max(version, laid.version, last_replay) if at.is_newest and app.endswith(_EVENTS) else -1
+            )
+        laid = _still_laid(content, laid, version, comes=bool(told), shared=not app.endswith(_EVENTS))
     # All its rows came back from quarantine, or from bronze: no batch's number is theirs, and so none is later.
     filled = replayed and app.endswith(_EVENTS)
     return TableVersion(table, place.url, before_later, None, waits) if filled else None
 
 
-def _still_laid(content: bytes, behind: int, version: int, *, shared: bool) -> int:
-    """The newest version that has the rows of the one before an entry in other files, without those that were erased; -1 where none has.
+def _still_laid(content: bytes, behind: _Laid, version: int, *, comes: bool, shared: bool) -> _Laid:
+    """The same as of the entry before: where rows came, or others changed some, there is none, but for what was erased behind that.
 
-    To a table that pipelines share nobody commits without a transaction but upkeep, which lets go what is old.
+    `comes` says whether it has a transaction. To a table that pipelines share nobody commits without one but upkeep, which lets go what is old.
     """
-    comes = bool(transactions_in(content))
     changes, erases = bool(_ROWS_CHANGE.search(content)), _ERASURE in content
-    if (comes or changes) and not (erases or shared):
-        return -1
+    if not shared and (comes or (changes and not (erases or behind.erased))):
+        return _Laid()
     is_laid = erases or ((changes or bool(_ROWS_ARE_LAID.search(content))) and not comes)
-    return max(behind, version) if is_laid else behind
+    return _Laid(max(behind.version, version) if is_laid else behind.version, erases or behind.erased)
 
 
 def _as_now(place: Files, table: str, app: str, batch: int, waits: int) -> TableVersion | None:

@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from distributary.ingest.catalog.metastore import IMPLEMENTATION
-from distributary.ingest.catalog.names import names_of
+from distributary.ingest.catalog.names import name_of, names_of
 from distributary.ingest.log_paths import LOG
 from distributary.ingest.settings.catalog import Catalog
 from distributary.ingest.spark.error_classes import derby_is_held, named
@@ -145,9 +145,15 @@ class TableNames:
                 return
 
     def _given(self, there: Mapping[str, str | None]) -> dict[str, str]:
-        """The names that tables were given by runs before, which they keep, whoever else comes that would be called so."""
-        folders = {_plain(self._location(folder)): folder for folder in self._wanted.values()}
-        return {name: folders[at] for name, at in there.items() if at in folders}
+        """The names that tables were given by runs before, which they keep, whoever else comes that would be called so.
+
+        What somebody called one beside that, or it was called by other settings, is told with the remedy of its own.
+        """
+        return {
+            name: folder
+            for entity, folder in self._wanted.items()
+            if there.get(name := name_of(self._catalog, entity, folder)) == _plain(self._location(folder))
+        }
 
     def _location(self, folder: str) -> str:
         return location_for_spark(Place.parse(self._root.url) / folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -51,11 +51,13 @@ class Conversion:
 
     target   the columns of the table that the record carries, nested ones too, with the table's names and types
     trouble  the fields that do not fit, and what is done about each
+    lost     the columns of the table, as dotted paths, that the record has as types none of whose values goes into them
     """
 
     target: pa.Schema
     trouble: tuple[Trouble, ...]
     fields: Fields
+    lost: tuple[str, ...] = ()
 
     def apply(self, rows: pa.RecordBatch) -> Conformed:
         """The rows as rows of the table; columns of the same type are passed on, not copied."""
@@ -74,7 +76,25 @@ def conversion_for(record: pa.Schema, full: pa.Schema, policies: FitPolicies) ->
     target = restrict(full, _NOTHING, [record])
     walk = _Walk(policies)
     fields = walk.fields(list(record), list(target), list(full), "")
-    return Conversion(target, tuple(walk.trouble), fields)
+    return Conversion(
+        target, tuple(walk.trouble), fields, tuple(_lost(list(record), list(target), list(full)))
+    )
+
+
+def _lost(
+    record: Sequence[pa.Field], target: Sequence[pa.Field], full: Sequence[pa.Field], above: str = ""
+) -> Iterator[str]:
+    own = {source_of(field): field.type for field in record}
+    kept = {field.name: field.type for field in target}
+    for column in full:
+        of, path = own.get(source_of(column)), f"{above}{column.name}"
+        if of is None:
+            continue
+        if column.name not in kept:
+            if not _only_new(of, column.type):
+                yield path
+        elif kinds.is_struct(column.type):
+            yield from _lost(list(of), list(kept[column.name]), list(column.type), f"{path}.")
 
 
 class _Walk:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -41,7 +42,9 @@ def put(spark: SparkSession, table: Snapshot, folder: Files) -> int:
     if not copies:
         return 0
     if folder.drafts:
-        folder.sweep("", DRAFT_SECONDS)
+        # Another's may be for him alone to delete.
+        with suppress(OSError):
+            folder.sweep("", DRAFT_SECONDS)
     place, columns = table.place, table.columns
     tasks = min(len(copies), spark.sparkContext.defaultParallelism)
     shares = [copies[number::tasks] for number in range(tasks)]

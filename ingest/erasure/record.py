@@ -17,6 +17,7 @@ from pyroaring import BitMap64
 
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.commit_log.owners import Whose
+from distributary.ingest.merge.columns import at_once
 from distributary.ingest.storage.contract import Files
 
 RECORDS = ".distributary/erasures"
@@ -27,6 +28,9 @@ BATCH = ("generation", "batch_id")
 
 NO_TIME = -(2**63)
 """In the place of a time that a record does not have."""
+
+# More would be in memory beside each other for nothing.
+_AT_ONCE = 64
 
 Offsets = npt.NDArray[np.int64]
 
@@ -111,13 +115,20 @@ def keep(root: Files, name: str, told: Mapping[str, Any]) -> str:
     return path
 
 
+def _every(root: Files) -> Iterator[dict[str, Any]]:
+    """All that is kept, in order: of a year there are hundreds of files, of which some are read at once where each takes its time."""
+    names = sorted(root.names(RECORDS))
+    for first in range(0, len(names), _AT_ONCE):
+        some = names[first : first + _AT_ONCE]
+        yield from map(json.loads, at_once(root, lambda name: root.read(f"{RECORDS}/{name}"), some))
+
+
 def all_gone(root: Files, whose: Whose) -> Iterator[tuple[str, Gone]]:
     """Where a pipeline's rows came from that were erased, or were about to be, by the tables' folders.
 
     Raises OSError, and ValueError, KeyError or TypeError of a file that is none of these.
     """
-    for name in sorted(root.names(RECORDS)):
-        told = json.loads(root.read(f"{RECORDS}/{name}"))
+    for told in _every(root):
         if "gone" in told and whose.tells(told):
             yield told["table"], Gone.from_json(told["gone"])
 
@@ -127,8 +138,7 @@ def all_erased(root: Files, whose: Whose) -> Iterator[Gone]:
 
     Raises as `all_gone`.
     """
-    every = (json.loads(root.read(f"{RECORDS}/{name}")) for name in sorted(root.names(RECORDS)))
-    mine = [told for told in every if whose.tells(told)]
+    mine = [told for told in _every(root) if whose.tells(told)]
     # Earlier versions said no more of what was deleted than of what was erased, and what an erasure came to behind it.
     erasures = {told["id"] for told in mine if "gone" not in told}
     for told in (one for one in mine if "gone" in one):

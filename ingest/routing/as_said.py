@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from distributary.codecs.envelope.said import BEFORE, PREFIX
-from distributary.codecs.types.fields import parts
 from distributary.errors import ConfigError
 from distributary.ingest.columns.safe_names import fold
 from distributary.ingest.routing.conditions import ReadCondition
@@ -56,6 +55,21 @@ def named(body: Mapping[str, Any], paths: Sequence[Path]) -> dict[str, Any]:
     return found
 
 
+def each_holds(condition: ReadCondition, bodies: Sequence[Mapping[str, Any] | None]) -> list[bool | None]:
+    """Whether a condition is true of each of some objects, those of the same types together; None where nobody can tell, and of none."""
+    fields, found = fields_of(condition.tree), list[bool | None]([None] * len(bodies))
+    alike = dict[Hashable, dict[int, Mapping[str, Any]]]()
+    for place, body in enumerate(bodies):
+        if body is not None:
+            asked = _there(named(body, fields))
+            alike.setdefault(_types(asked), {})[place] = asked
+    for some in alike.values():
+        met = _all_hold(condition, list(some.values()))
+        for number, (place, told) in enumerate(some.items()):
+            found[place] = holds(condition, told) if met is None else bool(met[number])
+    return found
+
+
 def as_plain(rows: pa.RecordBatch, paths: Sequence[Path]) -> list[dict[str, Any] | None]:
     """Of rows what they say in the columns that these paths begin with; None of one with a time in a year that Python lacks."""
     names = {fold(path[0]) for path in paths}
@@ -87,24 +101,18 @@ def met_as_it_was(condition: ReadCondition, rows: pa.RecordBatch) -> tuple[Mask,
     return met, unknown
 
 
-def met_with_untaken(
-    condition: ReadCondition, rows: pa.RecordBatch, untaken: pa.StringArray
-) -> tuple[Mask, Mask]:
-    """For which rows a condition is true with what no column took of them, by its paths in JSON text, and of which of these nobody can tell."""
-    met, unknown = np.zeros(rows.num_rows, np.bool_), np.zeros(rows.num_rows, np.bool_)
-    fields = fields_of(condition.tree)
-    for row in np.flatnonzero(untaken.is_valid()).tolist():
-        paths = ((tuple(parts(key)), value) for key, value in _object(untaken[row].as_py()).items())
-        if said := [(path, value) for path, value in paths if concerns(path, fields)]:
-            (own,) = as_plain(rows.slice(row, 1), fields)
-            told = None if own is None else holds(condition, laid_into(own, said))
-            met[row], unknown[row] = told is True, told is None
-    return met, unknown
-
-
 def concerns(path: Path, fields: Sequence[Path]) -> bool:
     """Whether a path leads to any of some fields, to what is around one, or into it; names see no case."""
     return any(all(a.lower() == b.lower() for a, b in zip(field, path, strict=False)) for field in fields)
+
+
+def object_of(text: str) -> dict[str, Any]:
+    """What a text says; nothing where that is no object."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def laid_into(row: dict[str, Any], said: Sequence[tuple[Path, Any]]) -> dict[str, Any]:
@@ -130,16 +138,13 @@ def _laid_over(rows: pa.RecordBatch, was: pa.StructArray) -> pa.RecordBatch:
 def _met_in_texts(condition: ReadCondition, rows: pa.RecordBatch, was: pa.StringArray) -> tuple[Mask, Mask]:
     fields = fields_of(condition.tree)
     others = as_plain(rows, fields)
-    bodies = [
-        None if row is None else _there(named({**_without(row, said), **said}, fields))
-        for row, said in zip(others, map(_object, was.to_pylist()), strict=True)
-    ]
-    known = [body for body in bodies if body is not None]
-    met = _all_hold(condition, known) if len(known) == len(bodies) else None
-    if met is not None:
-        return met, np.zeros(len(bodies), np.bool_)
-    # Some of them are of other types: each by itself, then.
-    each = [None if body is None else holds(condition, body) for body in bodies]
+    each = each_holds(
+        condition,
+        [
+            None if row is None else {**_without(row, said), **said}
+            for row, said in zip(others, map(object_of, was.to_pylist()), strict=True)
+        ],
+    )
     return np.array([one is True for one in each]), np.array([one is None for one in each])
 
 
@@ -156,13 +161,11 @@ def _there(body: Mapping[str, Any]) -> dict[str, Any]:
     return found if len({name.lower() for name in body}) == len(body) else dict(body)
 
 
-def _object(text: str) -> dict[str, Any]:
-    """What a text says; nothing where that is no object."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+def _types(value: object) -> Hashable:
+    """What a value is, and all within it."""
+    if isinstance(value, dict):
+        return frozenset((name, _types(inner)) for name, inner in value.items())
+    return type(value).__name__
 
 
 def _all_hold(condition: ReadCondition, bodies: Sequence[Mapping[str, Any]]) -> Mask | None:

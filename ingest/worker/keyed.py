@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -166,12 +166,18 @@ def not_deleted(upsert: Upsert, rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.append_column(upsert.mark, pa.repeat(pa.scalar(False), rows.num_rows))
 
 
-def saying_what_is_set(upsert: Upsert, rows: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
-    """The rows, whose columns are those that their records' schema has, with that said of them where a row sets no others."""
+def saying_what_is_set(
+    upsert: Upsert, rows: pa.RecordBatch, columns: Columns, lost: Sequence[str]
+) -> pa.RecordBatch:
+    """The rows, whose columns are those that their records' schema has, with that said of them where a row sets no others.
+
+    `lost` are those that it has as types of which they take nothing: they are emptied.
+    """
     if upsert.update == "all":
         return rows
     # What was rescued is of this record alone, as are Kafka's columns.
-    return rows.replace_schema_metadata(present_metadata([*_leaves(rows.schema), columns.rescued]))
+    set_by = [*_leaves(rows.schema), *lost, columns.rescued]
+    return rows.replace_schema_metadata(present_metadata(set_by))
 
 
 def _leaves(fields: Iterable[pa.Field], above: str = "") -> Iterator[str]:

@@ -356,7 +356,7 @@ def _land(batch: Batch, rows: Rows, decoded: Columns, codes: Codes, gone: Mask |
     if upsert is not None:
         rejected = _with_unplaced(batch, rows, conformed, upsert)
         written = bounded(upsert, book.layouts[first], not_deleted(upsert, written))
-        written = saying_what_is_set(upsert, written, batch.pins.rules.columns)
+        written = saying_what_is_set(upsert, written, batch.pins.rules.columns, conversion.lost)
     partitioned = book.partitions(first)
     if partitioned:
         others = in_no_partition(partitioned, book.layouts[first], written)

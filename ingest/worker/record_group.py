@@ -30,9 +30,10 @@ from distributary.ingest.pins import (
 )
 from distributary.ingest.reshaping.key import as_landing
 from distributary.ingest.reshaping.leftovers import let_land
-from distributary.ingest.routing.as_said import AS_IT_WAS, met_as_it_was, met_with_untaken
+from distributary.ingest.routing.as_said import AS_IT_WAS, met_as_it_was
 from distributary.ingest.routing.conditions import ReadCondition
 from distributary.ingest.routing.routes import Records, entities
+from distributary.ingest.routing.untaken import Untaken
 from distributary.ingest.worker.entities import Reshaping
 from distributary.ingest.worker.spark_rows import SparkRows
 from distributary.ingest.worker.task import Task
@@ -277,35 +278,49 @@ def _reshaped(part: Part, place: int) -> Part:
     )
 
 
+_BESIDE = f"erased: the condition does not go with the row as it was ({AS_IT_WAS}), or with what no column takes of it"
+
+
 def without_erased(batch: Batch, rows: Rows, decoded: Decoded) -> Decoded:
     """Records that were erased, wherever they land, land nowhere; nor do changes that keep such a row as it was beside it."""
     book = batch.pins.rules.tables
     keeps = isinstance(batch.pins.rules.decoding.codec, Enveloped)
-    for text in book.erased.conditions:
-        condition, told = book.conditions[text], with_beside(decoded.rows, decoded.beside)
+    asked = [
+        one for text in book.erased.conditions if isinstance(one := book.conditions[text], ReadCondition)
+    ]
+    # Once for all of them, of which there may be many.
+    untaken, told = Untaken.of(decoded.rescued, asked), with_beside(decoded.rows, decoded.beside)
+    gone: Mask = np.zeros(len(decoded.source), np.bool_)
+    doubts = list[tuple[Mask, str]]()
+    for condition in map(book.conditions.__getitem__, book.erased.conditions):
         try:
-            met = condition.met(told).fill_null(False).to_numpy(zero_copy_only=False)
+            gone |= condition.met(told).fill_null(False).to_numpy(zero_copy_only=False)
         except ConfigError as error:
-            _nobody_knows(batch, rows[decoded.source], f"erased: {error}")
-            return decoded.without(decoded.source)
-        gone: Mask = met
-        unknown: Mask = np.zeros(len(met), np.bool_)
+            doubts.append((np.ones(len(gone), np.bool_), f"erased: {error}"))
+            continue
         if isinstance(condition, ReadCondition):
-            if keeps:
-                was, of_none = met_as_it_was(condition, told)
-                gone, unknown = gone | was, of_none
-            if decoded.rescued is not None:
-                beyond, of_none = met_with_untaken(condition, told, decoded.rescued)
-                gone, unknown = gone | beyond, unknown | of_none
-            unknown &= ~gone
-        if unknown.any():
-            why = f"erased: the condition does not go with the row as it was ({AS_IT_WAS}), or with what no column takes of it"
-            _nobody_knows(batch, rows[decoded.source[unknown]], why)
-        if gone.any():
-            batch.task.report.counts.dropped[ERASED] += int(gone.sum())
-        if (out := gone | unknown).any():
-            decoded = decoded.without(decoded.source[out])
-    return decoded
+            for also, unknown in _beside(condition, told, untaken, keeps=keeps):
+                gone |= also
+                doubts.append((unknown, _BESIDE))
+    if gone.any():
+        batch.task.report.counts.dropped[ERASED] += int(gone.sum())
+    # Behind all of them: of whom another one tells there is no doubt.
+    out = gone.copy()
+    for unknown, why in doubts:
+        if (mine := unknown & ~out).any():
+            _nobody_knows(batch, rows[decoded.source[mine]], why)
+            out |= mine
+    return decoded.without(decoded.source[out]) if out.any() else decoded
+
+
+def _beside(
+    condition: ReadCondition, rows: pa.RecordBatch, untaken: Untaken, *, keeps: bool
+) -> Iterator[tuple[Mask, Mask]]:
+    """For which rows it is true by what their columns do not say, and of which of these nobody can tell; `keeps` says whether they may have been otherwise."""
+    yield untaken.met(condition, rows)
+    if keeps:
+        yield met_as_it_was(condition, rows)
+        yield untaken.met_as_it_was(condition, rows)
 
 
 def _nobody_knows(batch: Batch, rows: Rows, why: str) -> None:

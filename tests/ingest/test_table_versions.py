@@ -18,7 +18,7 @@ from tests.ingest.upkeep.kept_up import DAY
 
 from distributary.errors import PipelineError
 from distributary.ingest.checkpoint.generation import app_of
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.derived.there import versions_now
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.storage.opening import files_at
@@ -167,6 +167,7 @@ def lays(*files: str, rows_change: bool = False, **told: str) -> bytes:
         ([lays("a", rows_change=True, **{ERASURE: "x"})], 2),
         ([lays("a"), lays("b", rows_change=True), lays("c")], 2),
         ([lays("a", rows_change=True), lays("b")], 1),
+        ([lays("a", rows_change=True), lays("b", rows_change=True, **{ERASURE: "x"}), lays("c")], 4),
     ],
 )
 def test_of_versions_with_the_same_rows_the_newest_is_given(
@@ -191,3 +192,17 @@ def test_of_a_table_that_pipelines_share_upkeep_lets_go_what_is_old(tmp_path: Pa
         place.put(entry_path(version), content)
         found = _as_of(files_at(tmp_path), _Batch("g", 3), {}, QUARANTINE_TABLE)
         assert (found is None or found.version) == {0: True, 1: 1, 2: 1, 3: 3, 4: 3}[version]
+
+
+@pytest.mark.parametrize("table", [QUARANTINE_TABLE, CHANGES_TABLE, BATCHES_TABLE])
+def test_a_table_that_pipelines_share_is_never_given_with_rows_of_a_later_batch(
+    tmp_path: Path, table: str
+) -> None:
+    place = files_at(tmp_path).below(table)
+    of = {n: json.dumps({"txn": {"appId": app_of("g", table), "version": n}}).encode() for n in (3, 5)}
+    for version, content in enumerate(
+        [lays(), of[3], lays("a"), of[5], lays("b"), lays("c", rows_change=True)]
+    ):
+        place.put(entry_path(version), content)
+    found = [_as_of(files_at(tmp_path), _Batch("g", number), {}, table) for number in (3, 5)]
+    assert [one and one.version for one in found] == [2, 5]

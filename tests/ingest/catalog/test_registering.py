@@ -126,6 +126,20 @@ def test_a_table_keeps_its_name_from_one_that_comes_later_and_would_be_called_so
     assert count(spark, f"{database}.a_b") == 5
 
 
+def test_a_name_that_somebody_gave_a_table_beside_its_own_is_told_with_how_to_get_it(
+    spark: SparkSession, tmp_path: Path, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`catalog.name` has no part in that one."""
+    made(tmp_path, "quest", 5)
+    named(spark, tmp_path, database, {"quest": "quest"})
+    spark.catalog.createTable(f"{database}.golf", f"{tmp_path}/quest", source="delta")
+    made(tmp_path, "golf")
+    with caplog.at_level(logging.WARNING):
+        named(spark, tmp_path, database, {"golf": "golf", "quest": "quest"})
+    assert f"DROP TABLE {database}.golf, which leaves its files" in caplog.text
+    assert count(spark, f"{database}.quest") == 5
+
+
 def test_a_table_that_spark_cannot_read_keeps_no_other_from_its_name(
     spark: SparkSession, tmp_path: Path, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -320,6 +320,28 @@ def test_files_for_others_that_were_never_finished_go_when_they_are_old(
 
 
 @pytest.mark.spark
+def test_what_nobody_else_may_delete_there_keeps_no_file_from_others(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a folder in which each deletes what is his alone."""
+    root, out = PosixFiles(tmp_path), tmp_path / "out"
+    out.mkdir()
+    left = out / f".{'a' * 32}.tmp"
+    left.touch()
+    os.utime(left, (0, 0))
+    unlink = Path.unlink
+
+    def refused(self: Path, missing_ok: bool = False) -> None:
+        if self == left:
+            raise PermissionError(f"{self} is another's")
+        unlink(self, missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", refused)
+    write_deltalake(f"{root.url}/gold", pa.table({"n": [1]}))
+    assert to_files.put(spark, sinks._now(root.below("gold")), PosixFiles(out)) == 1
+
+
+@pytest.mark.spark
 def test_files_of_versions_before_are_not_asked_for(tmp_path: Path, spark: SparkSession) -> None:
     root, asked = PosixFiles(tmp_path), list[str]()
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Barrier
 
 import numpy as np
 import pyarrow as pa
 
 from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.erasure.kept import AsTheyCame
-from distributary.ingest.erasure.record import PURGED, Gone, keep
+from distributary.ingest.erasure.record import PURGED, Gone, all_erased, all_gone, keep
 from distributary.ingest.quarantine.rows import TEXT
 from distributary.ingest.replay.of_bronze import without_resolved
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.storage.posix import PosixFiles
 
 ROWS = pa.table(
     {
@@ -86,3 +88,25 @@ def test_what_was_brought_back_and_then_deleted_from_quarantine_may_be_refused_t
     (found,) = without_resolved(("g", 3, "t", 0), places, done).values()
     assert found.tolist() == [6]
     assert without_resolved(("g", 3, "t", 0), {("t", 0): np.array([5])}, done) == {}
+
+
+class Far(PosixFiles):
+    """A place where each file takes its time: as long as it takes until several are asked for."""
+
+    remote = True
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.together = Barrier(4, timeout=30)
+
+    def read(self, path: str) -> bytes:
+        """As everywhere, then."""
+        self.together.wait()
+        return super().read(path)
+
+
+def test_of_a_place_far_away_several_are_read_at_once(tmp_path: Path) -> None:
+    for number in range(8):
+        kept(files_at(tmp_path), f"{number}-00000", "golf", number % 6)
+    assert len(list(all_gone(Far(str(tmp_path)), Whose.of("games")))) == 8
+    assert len(list(all_erased(Far(str(tmp_path)), Whose.of("games")))) == 8

@@ -75,6 +75,16 @@ def test_a_null_of_its_own_schema_is_set(tmp_path: Path) -> None:
     assert plain(table)[1][:2] == ("c", None)
 
 
+def test_what_a_file_says_to_set_and_lacks_becomes_null(tmp_path: Path) -> None:
+    """As where a record's value has a type of which the column takes nothing."""
+    table = made(tmp_path)
+    table.merge([row(1, 1, a="a", b=1, s={"x": 1, "in": {"y": "y", "z": 1}})])
+    whole, table.schema = table.schema, pa.schema([one for one in table.schema if one.name not in ("b", "s")])
+    table.merge([{**row(1, 2, a="c"), PRESENT: ("a", "b", "s.in.y", "l")}])
+    table.schema = whole
+    assert plain(table)[1][:3] == ("c", None, None)
+
+
 def test_parts_of_a_struct_are_kept_unless_it_is_emptied(tmp_path: Path) -> None:
     table = made(tmp_path)
     table.merge([row(1, 1, s={"x": 1, "in": {"y": "y", "z": 1}})])

@@ -14,13 +14,14 @@ import pytest
 from tests.ingest.batches import demuxed
 from tests.ingest.kafka_records import batch, columns_of, folder, numbered, pins, rows_of, value
 
+from distributary.ingest.columns.layout import Layout
 from distributary.ingest.columns.safe_names import QUARANTINE_TABLE
 from distributary.ingest.kafka.columns import kafka_fields
 from distributary.ingest.merge.rule import PRESENT, memory_folder
-from distributary.ingest.pins import Pins
+from distributary.ingest.pins import PinnedTable, Pins
 from distributary.ingest.routing.conditions import conditions_ahead
 from distributary.ingest.settings.deletes import Deleting
-from distributary.ingest.settings.groups import Columns, Route
+from distributary.ingest.settings.groups import Columns, Policies, Route
 from distributary.ingest.settings.patterns import Pattern
 from distributary.ingest.settings.rule_book import TableSpec
 from distributary.ingest.settings.upserts import Upsert
@@ -84,6 +85,19 @@ def test_rows_that_are_gathered_say_so_too(tmp_path: Path) -> None:
     report = total(row["report"][0].as_py() for row in gather(of)(iter(shipped)))
     assert said(of, report, GOLF) == {None: 4}
     assert said(of, report, QUEST) == expected()
+
+
+def test_a_column_that_takes_no_value_of_a_records_type_is_set_for_all_that(tmp_path: Path) -> None:
+    """Its own schema has it, and what stood there before is not what the newest record said."""
+    layout = Layout(pa.schema([("score", pa.string()), ("level", pa.int32())]))
+    known = {QUEST: PinnedTable("quest", layout)}
+    of = by(tmp_path, known=known, grow=False, policies=Policies(incompatible_type="rescue"))
+    report = demuxed(of, numbered([value(1, game_name="quest", score=7)]))
+    (set_by,) = said(of, report, QUEST)
+    assert set_by is not None
+    assert "score" in set_by
+    (row,) = rows_of(of, report, QUEST)
+    assert '"score":7' in row["_rescued_data"]
 
 
 def deleting(root: Path, when: str = "score > 10") -> Pins:
