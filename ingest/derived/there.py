@@ -44,7 +44,7 @@ def entities_of(
     told = ((folder, _entity(root.below(folder))) for folder in others)
     there = [(entity, folder) for folder, entity in told if entity is not None]
     as_now = [one for one in there if folder_of(one[0]) == one[1]]
-    return {**dict(there), **dict(as_now), **named}
+    return {**dict(there), **named, **dict(as_now)}
 
 
 def _entity(place: Files) -> str | None:

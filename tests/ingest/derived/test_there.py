@@ -96,6 +96,9 @@ def test_an_entity_whose_tables_were_called_otherwise_once_has_the_one_that_it_w
     versions = dict.fromkeys(("a_golf", "b_golf", "b_quest"), 0)
     found = entities_of(files_at(tmp_path), versions, {}, "a_{}".format)
     assert found == {"golf": "a_golf", "quest": "b_quest"}
+    # One that a replay made is in no batch yet, which knows the one of before.
+    known = {"golf": "b_golf", "quest": "b_quest"}
+    assert entities_of(files_at(tmp_path), versions, known, "a_{}".format) == found
 
 
 def test_what_a_checkpoint_took_over_is_as_of_the_last_batch_that_is_whole(
