@@ -96,7 +96,8 @@ def _value(node: Node, rows: pa.RecordBatch) -> tuple[pa.Array, Failed]:
         return pa.repeat(_scalar(node), rows.num_rows), none_failed(rows.num_rows)
     if node.function == "between" and any(map(_beyond_bigint, node.arguments[1:])):
         value, low, high = node.arguments
-        return _value(Call("and", (Call(">=", (value, low)), Call("<=", (value, high)))), rows)
+        if not _beyond_bigint(value):
+            return _value(Call("and", (Call(">=", (value, low)), Call("<=", (value, high)))), rows)
     found = _unasked(node, [_value(argument, rows) for argument in node.arguments])
     arguments = [values for values, _ in found]
     before = failed_by(node.function, arguments, [failed for _, failed in found])

@@ -109,7 +109,7 @@ CONDITIONS = [
     "x not between -1.5 and 250",
     *[f"{text.replace('?', '12345678901234567890')}" for text in
       ("isnull(n < ?)", "y <= -?", "isnull(n = ?)", "n in (1, ?)", "not (i between ? and null)", "at.in.n not between size(by) and -?", "? > n", "isnull(q < ?)", "n <=> ?",
-       "isnull(x < ?)", "isnull(? between n and i)", "isnull(coalesce(n, ?) < ?)", "isnull(size(by) >= ?.5)")],
+       "isnull(x < ?)", "isnull(? between n and i)", "isnull(? between ? and n)", "isnull(coalesce(n, ?) < ?)", "isnull(size(by) >= ?.5)")],
     *[f"isnull(n {op} {bound})" for op in ("<", ">=") for bound in ("9223372036854775807", "9223372036854775807.5", "9223372036854775808", "-9223372036854775808", "-9223372036854775808.1")],
     "p between 0 and 20.5",
     "d between date '1970-01-01' and e",
