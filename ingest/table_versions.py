@@ -118,17 +118,50 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
         if owner.pipeline == settings.name or (own is not None and owner.generation == own.id)
     }
     at = _whole(root, settings.name, {owner.generation for owner in owners.values()}, batch)
-    generation, at_batch = at.generation, at.number
-    parked = _parked(checkpoint, generation)
+    parked = _parked(checkpoint, at.generation)
     # Amid a reset tables are half full; those of before it belong together.
     if any(True for _ in going(checkpoint.files, RESETS)):
         at = replace(at, is_newest=False)
-    asked = [*sorted(owners), QUARANTINE_TABLE, CHANGES_TABLE, BATCHES_TABLE]
-    with ThreadPoolExecutor(settings.limits.commit_threads) as pool:
+    threads = settings.limits.commit_threads
+    return _of_all(root, at, owners, pipeline=settings.name, parked=parked, threads=threads)
+
+
+def versions_left(root: Files, pipeline: str, generation: str, threads: int | None) -> Versions | None:
+    """The same of the tables that a generation took over and that it has no batch of, as of the last one of those before; None where there are none, or no batch is whole."""
+    records = Records(root)
+    taken = [
+        table
+        for table, one in records.all().items()
+        if (one.pipeline, one.generation) == (pipeline, generation)
+    ]
+    ever = records.ever() if taken else {}
+    generations = {one.generation for table in taken for one in ever[table] if one.pipeline == pipeline}
+    try:
+        at = _whole(root, pipeline, generations, None) if taken else None
+    except _NoneWhole:
+        return None
+    return None if at is None else _of_all(root, at, taken, pipeline=pipeline, parked={}, threads=threads)
+
+
+class _NoneWhole(PipelineError):
+    """There is no such batch, or nothing tells of it any more."""
+
+
+def _of_all(  # noqa: PLR0913 - whose tables, as of what, and how
+    root: Files,
+    at: _Batch,
+    tables: Iterable[str],
+    *,
+    pipeline: str,
+    parked: Mapping[str, tuple[int, ...]],
+    threads: int | None,
+) -> Versions:
+    asked = [*sorted(tables), QUARANTINE_TABLE, CHANGES_TABLE, BATCHES_TABLE]
+    with ThreadPoolExecutor(threads) as pool:
         found = list(pool.map(partial(_or_why_not, root, at, parked), asked))
-    tables = tuple(one for one in found if isinstance(one, TableVersion))
+    versions = tuple(one for one in found if isinstance(one, TableVersion))
     unreadable = {table: one for table, one in zip(asked, found, strict=True) if isinstance(one, str)}
-    return Versions(settings.name, generation, at_batch, tables, unreadable)
+    return Versions(pipeline, at.generation, at.number, versions, unreadable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +242,7 @@ def _told(place: Files, pipeline: str, generations: set[str], batch: int | None)
         if nearest is None
         else "Look into its rows for the numbers of batches (`batch_id`)"
     )
-    raise PipelineError(f"{place.url} tells of {what} of pipeline {pipeline}{known}. {remedy}")
+    raise _NoneWhole(f"{place.url} tells of {what} of pipeline {pipeline}{known}. {remedy}")
 
 
 def _in_snapshot(place: Files, apps: Mapping[str, str]) -> tuple[str, int] | None:

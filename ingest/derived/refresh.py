@@ -29,7 +29,7 @@ from distributary.ingest.derived.instances import Entities, Instance, instances
 from distributary.ingest.derived.lookups import Source, lookups
 from distributary.ingest.derived.sinks import Outside, bring_up
 from distributary.ingest.derived.streams import Making, Streamed
-from distributary.ingest.derived.there import entities_of, versions_now, versions_taken_over
+from distributary.ingest.derived.there import entities_of, versions_now
 from distributary.ingest.derived.told import Told, told_by
 from distributary.ingest.derived.ways import Way, way_of
 from distributary.ingest.derived.windows import Inputs
@@ -40,7 +40,7 @@ from distributary.ingest.spark.error_classes import named
 from distributary.ingest.spark.session import ANSI, OURS, in_use, with_settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
-from distributary.ingest.table_versions import versions_at
+from distributary.ingest.table_versions import versions_at, versions_left
 from distributary.ingest.tables.change import LOG_RETENTION, log_retention
 from distributary.ingest.tables.log import entry_tag, newest_version
 from distributary.ingest.tables.log_checkpoint import Committed, LogCheckpoints
@@ -148,10 +148,13 @@ def _inputs(
     """The pipeline's tables with the versions that are read; those that nobody can open, and why; and the entities that the newest batch knows."""
     manifests, generation = ManifestStore(checkpoint), known_id(checkpoint)
     if manifests.last() is None:
-        found = {} if generation is None else versions_taken_over(root, settings.name, generation)
+        threads = settings.limits.commit_threads
+        left = None if generation is None else versions_left(root, settings.name, generation, threads)
+        found = {} if left is None else versions_now(root, with_fields(left, unreadable={}))
+        # One that came meanwhile may be in some tables only.
         if manifests.last() is None:
             # Before the first batch of all there is nothing to make any of, and they wait.
-            return found, {}, {}
+            return found, {} if left is None else left.unreadable, {}
     last, at = manifests.last(), versions_at(settings)
     versions = versions_now(root, with_fields(at, unreadable={}))
     return versions, at.unreadable, {} if last is None else last.entities

@@ -7,13 +7,12 @@ from collections.abc import Callable, Mapping
 from deltalake.exceptions import DeltaError
 
 from distributary.ingest.checkpoint.generation import app_of
-from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, OUR_NAMES, QUARANTINE_TABLE
-from distributary.ingest.commit_log.owners import Records
+from distributary.ingest.columns.safe_names import OUR_NAMES
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.table_versions import Versions
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import ENTITY_PROPERTY
-from distributary.ingest.tables.log import newest_version, transactions_of
+from distributary.ingest.tables.log import transactions_of
 
 
 def versions_now(root: Files, found: Versions) -> dict[str, int]:
@@ -33,17 +32,6 @@ def versions_now(root: Files, found: Versions) -> dict[str, int]:
     return now
 
 
-def versions_taken_over(root: Files, pipeline: str, generation: str) -> dict[str, int]:
-    """The newest versions of the tables that a checkpoint has which no batch came to yet: those that it took over from an earlier one."""
-    owners = Records(root).all()
-    taken = [
-        table for table, one in owners.items() if (one.pipeline, one.generation) == (pipeline, generation)
-    ]
-    shared = (QUARANTINE_TABLE, CHANGES_TABLE, BATCHES_TABLE) if taken else ()
-    found = {table: newest_version(root.below(table)) for table in (*taken, *shared)}
-    return {table: version for table, version in found.items() if version is not None}
-
-
 def entities_of(
     root: Files, versions: Mapping[str, int], named: Mapping[str, str], folder_of: Callable[[str], str]
 ) -> dict[str, str]:
@@ -56,7 +44,7 @@ def entities_of(
     told = ((folder, _entity(root.below(folder))) for folder in others)
     there = [(entity, folder) for folder, entity in told if entity is not None]
     as_now = [one for one in there if folder_of(one[0]) == one[1]]
-    return {**dict(there), **dict(as_now), **named}
+    return {**dict(there), **named, **dict(as_now)}
 
 
 def _entity(place: Files) -> str | None:

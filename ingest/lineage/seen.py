@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -198,18 +198,21 @@ def _derived(
     root: Files, settings: Settings, tables: Sequence[FlowNode]
 ) -> tuple[list[FlowNode], list[FlowEdge]]:
     """The tables that are made of others, each behind those, and of which."""
-    there = Entities(
-        {one.entity: one.name for one in tables if one.entity is not None}, settings.route.fold_case
-    )
+    named = [(one.entity, one.name) for one in tables if one.entity is not None]
+    # Of several that an entity has it is of the one that is called as it would be now.
+    named.sort(key=lambda one: settings.route.folder(one[0]) == one[1])
+    there = Entities(dict(named), settings.route.fold_case)
+    every = instances(settings.derive, there)
+    sent_to = _sent_to(settings, every)
     nodes, edges, known = list[FlowNode](), list[FlowEdge](), {one.id for one in tables}
-    for one in instances(settings.derive, there):
+    for one in every:
         found = _table(root, settings.sink.columns, settings.rule_book(), one.table)
         node = found or FlowNode(f"table:{one.table}", "table", one.table, f"{root.url}/{one.table}")
         looked_up = [
             FlowNode(f"static:{static.path}", "static", name, str(static.path))
             for name, static in one.rule.static.items()
         ]
-        sent = list(_sent(one, settings))
+        sent = list(_sent(one, settings, sent_to))
         # What leads to a thing stands before it; by another name it is the same one.
         looked_up = list({found.id: found for found in reversed(looked_up)}.values())[::-1]
         nodes += [found for found in looked_up if found.id not in known]
@@ -224,8 +227,9 @@ def _derived(
             )
             for column in node.columns
         )
-        nodes += [replace(node, kind="derived", columns=columns), *sent]
-        known |= {node.id, *(found.id for found in looked_up)}
+        nodes.append(replace(node, kind="derived", columns=columns))
+        nodes += [found for found in sent if found.id not in known]
+        known |= {node.id, *(found.id for found in (*looked_up, *sent))}
         edges += [FlowEdge(found.id, node.id, "rows") for found in looked_up]
         edges += [FlowEdge(node.id, found.id, "rows") for found in sent]
         edges += [
@@ -234,16 +238,33 @@ def _derived(
     return nodes, edges
 
 
-def _sent(one: Instance, settings: Settings) -> Iterator[FlowNode]:
+def _cluster(brokers: str) -> frozenset[str]:
+    """A cluster by its brokers, in whatever order they are named."""
+    return frozenset(map(str.strip, brokers.split(",")))
+
+
+def _sent_to(settings: Settings, every: Sequence[Instance]) -> Mapping[str, frozenset[str]]:
+    """The topics that derived tables' rows go to, and of each the cluster whose one has the name alone for its id: the source's, else the first."""
+    own = _cluster(settings.source.kafka.get(_SERVERS, ""))
+    found = dict[str, frozenset[str]]()
+    for one in every:
+        if one.rule.sink is not None and (sink := one.rule.sink.kafka) is not None:
+            there = _cluster(sink.options(settings.source.kafka).get(_SERVERS, ""))
+            topic = one.filled(sink.topic)
+            found[topic] = there if there == own else found.get(topic, there)
+    return found
+
+
+def _sent(one: Instance, settings: Settings, sent_to: Mapping[str, frozenset[str]]) -> Iterator[FlowNode]:
     """Where a derived table's rows go beside the table."""
     sink = one.rule.sink
     if sink is not None and sink.kafka is not None:
-        topic, own = one.filled(sink.kafka.topic), settings.source.kafka.get(_SERVERS, "")
+        topic = one.filled(sink.kafka.topic)
         brokers = sink.kafka.options(settings.source.kafka).get(_SERVERS, "")
-        where = without_logins(brokers)
+        cluster = _cluster(brokers)
         # Of this name each cluster may have one.
-        id_ = f"sent:{topic}" if brokers == own else f"sent:{where}/{topic}"
-        yield FlowNode(id_, "sent", topic, where)
+        id_ = topic if cluster == sent_to[topic] else f"{without_logins(','.join(sorted(cluster)))}/{topic}"
+        yield FlowNode(f"sent:{id_}", "sent", topic, without_logins(brokers))
     if sink is not None and sink.files is not None:
         place = f"{sink.files.path}/{one.table}"
         yield FlowNode(f"sent:{place}", "sent", f"{one.table}/*.parquet", place)

@@ -23,6 +23,7 @@ from distributary.ingest.routing.kinds import (
     ExpressionRefused,
     Kind,
     as_text,
+    kind_of,
     of_kind,
 )
 
@@ -93,13 +94,43 @@ def _value(node: Node, rows: pa.RecordBatch) -> tuple[pa.Array, Failed]:
         return _field(node.path, rows), none_failed(rows.num_rows)
     if isinstance(node, Literal):
         return pa.repeat(_scalar(node), rows.num_rows), none_failed(rows.num_rows)
-    found = [_value(argument, rows) for argument in node.arguments]
+    if node.function == "between" and any(map(_beyond_bigint, node.arguments[1:])):
+        value, low, high = node.arguments
+        if not _beyond_bigint(value):
+            return _value(Call("and", (Call(">=", (value, low)), Call("<=", (value, high)))), rows)
+    found = _unasked(node, [_value(argument, rows) for argument in node.arguments])
     arguments = [values for values, _ in found]
     before = failed_by(node.function, arguments, [failed for _, failed in found])
     if node.function in ARITHMETIC:
         values, failed = ARITHMETIC[node.function](*arguments)
         return values, np.where(before > 0, before, failed)
     return FUNCTIONS[node.function].on(*arguments, *node.options), before
+
+
+_ORDERED = frozenset({"<", "<=", ">", ">="})
+
+
+def _unasked(node: Call, found: list[tuple[pa.Array, Failed]]) -> list[tuple[pa.Array, Failed]]:
+    """The values of the arguments; any whole number for one that is held against a decimal which no bigint comes to.
+
+    Spark decides by the literal alone then: `null < 9223372036854775808` is true to it, and what would overflow is not worked out.
+    """
+    beyond = [_beyond_bigint(one) for one in node.arguments] if node.function in _ORDERED else []
+    if not any(beyond):
+        return found
+    return [
+        (pa.repeat(pa.scalar(0), len(values)), none_failed(len(values)))
+        if not literal and kind_of(values) is Kind.WHOLE
+        else (values, failed)
+        for literal, (values, failed) in zip(beyond, found, strict=True)
+    ]
+
+
+def _beyond_bigint(node: Node) -> bool:
+    """Whether it is a decimal, written out, that is more or less than all of them."""
+    if not isinstance(node, Literal) or not node.kind.startswith("decimal("):
+        return False
+    return not -(2**63) <= Decimal(str(node.value)) <= 2**63 - 1
 
 
 _ARROW_TYPES: Mapping[str, pa.DataType] = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,15 +18,19 @@ from tests.ingest.queries import GOLF, QUEST
 from tests.ingest.test_table_versions import garbled_end
 
 from distributary.errors import PipelineError
+from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import BEGUN, DONE, RESETS
+from distributary.ingest.columns.safe_names import BATCHES_TABLE
+from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.derivation.given import Derived
 from distributary.ingest.derived import refresh
 from distributary.ingest.derived.refresh import derive
-from distributary.ingest.derived.there import entities_of
+from distributary.ingest.derived.there import entities_of, versions_now
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.opening import files_at, open_files
-from distributary.ingest.table_versions import Versions, versions_at
+from distributary.ingest.table_versions import Versions, versions_at, versions_left
 from distributary.ingest.tables.known import ENTITY_PROPERTY
+from distributary.ingest.tables.log import newest_version
 
 
 @pytest.mark.spark
@@ -90,3 +96,30 @@ def test_an_entity_whose_tables_were_called_otherwise_once_has_the_one_that_it_w
     versions = dict.fromkeys(("a_golf", "b_golf", "b_quest"), 0)
     found = entities_of(files_at(tmp_path), versions, {}, "a_{}".format)
     assert found == {"golf": "a_golf", "quest": "b_quest"}
+    # One that a replay made is in no batch yet, which knows the one of before.
+    known = {"golf": "b_golf", "quest": "b_quest"}
+    assert entities_of(files_at(tmp_path), versions, known, "a_{}".format) == found
+
+
+def test_what_a_checkpoint_took_over_is_as_of_the_last_batch_that_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first one completes what a crash had left in some tables; windows that end, and topics, would keep what was made of that."""
+    run = goes_on(query(tmp_path))
+    batch(run)
+    root = files_at(tmp_path / "lake")
+    monkeypatch.setattr(failpoints, "_fired", set())
+    monkeypatch.setenv(failpoints.VARIABLE, f"{failpoints.BEFORE_LEDGER}=fail")
+    whole = {one.table: one.version for one in versions_at(settings(tmp_path)).tables}
+    with pytest.raises(failpoints.Failpoint):
+        batch(run)
+    assert newest_version(root.below(GOLF)) == whole[GOLF] + 1
+    records = Records(root)
+    for table, owner in records.all().items():
+        records.put(table, 1, replace(owner, generation="second"))
+    found = versions_left(root, "games", "second", 2)
+    assert found is not None
+    assert versions_now(root, found) == whole
+    assert versions_left(root, "games", "third", 2) is None
+    shutil.rmtree(tmp_path / "lake" / BATCHES_TABLE)
+    assert versions_left(root, "games", "second", 2) is None

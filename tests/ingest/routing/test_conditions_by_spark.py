@@ -107,6 +107,10 @@ CONDITIONS = [
        "at.x ? x", "at.in.n ? 7", "x ? 1e0", "q ? 9999999999", "n ? 5L", "x ? 9007199254740993")],
     "i between 20 and 250",
     "x not between -1.5 and 250",
+    *[f"{text.replace('?', '12345678901234567890')}" for text in
+      ("isnull(n < ?)", "y <= -?", "isnull(n = ?)", "n in (1, ?)", "not (i between ? and null)", "at.in.n not between size(by) and -?", "? > n", "isnull(q < ?)", "n <=> ?",
+       "isnull(x < ?)", "isnull(? between n and i)", "isnull(? between ? and n)", "isnull(coalesce(n, ?) < ?)", "isnull(size(by) >= ?.5)")],
+    *[f"isnull(n {op} {bound})" for op in ("<", ">=") for bound in ("9223372036854775807", "9223372036854775807.5", "9223372036854775808", "-9223372036854775808", "-9223372036854775808.1")],
     "p between 0 and 20.5",
     "d between date '1970-01-01' and e",
     "t between timestamp '2024-01-01 00:00:00' and u",
@@ -153,6 +157,9 @@ ARITHMETIC = [
     "(n / i) % (i - j) <=> (n * m)",
     "i / j / n > 0",
     "(y + y) * (y - 7) < n + m",
+    "i + j < 12345678901234567890",
+    "i + j between 1.5 and 12345678901234567890",
+    "i + j between 12345678901234567890 and n",
     "n + null is null",
     "absent * 2 is null",
 ]  # fmt: skip
