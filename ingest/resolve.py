@@ -310,8 +310,9 @@ def _put_aside(root: Files, folder: str) -> None:
     """What a user may want back is never removed."""
     if isinstance(root, PosixFiles):
         # Another one may have been put aside within the second, or before the clock was set back.
+        there = set(root.folders())
         names = (f"{aside_prefix(folder)}{number}" for number in count(int(time.time())))
-        root.rename(folder, next(name for name in names if name not in set(root.folders())))
+        root.rename(folder, next(name for name in names if name not in there))
         return
     if has_log(root.below(folder)):
         raise ConfigError(

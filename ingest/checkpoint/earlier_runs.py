@@ -435,7 +435,7 @@ def _history_in_log(files: Files, most: int | None = None) -> list[Mapping[str, 
 def _told_in(files: Files, entry: str) -> list[Mapping[str, Any]]:
     """What a commit says of itself. Of a thousand of them all the rest would be much to hold."""
     actions = (json.loads(line) for line in _lines(files, entry))
-    info = commit_info([action for action in actions if "commitInfo" in action])
+    info = commit_info(actions)
     return [info] if info else []
 
 

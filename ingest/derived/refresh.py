@@ -147,17 +147,17 @@ def _inputs(
 ) -> tuple[Mapping[str, int], Mapping[str, str], Mapping[str, str]]:
     """The pipeline's tables with the versions that are read; those that nobody can open, and why; and the entities that the newest batch knows."""
     manifests, generation = ManifestStore(checkpoint), known_id(checkpoint)
-    if manifests.last() is None:
+    if (last := manifests.last()) is None:
         threads = settings.limits.commit_threads
         left = None if generation is None else versions_left(root, settings.name, generation, threads)
         found = {} if left is None else versions_now(root, with_fields(left, unreadable={}))
         # One that came meanwhile may be in some tables only.
-        if manifests.last() is None:
+        if (last := manifests.last()) is None:
             # Before the first batch of all there is nothing to make any of, and they wait.
             return found, {} if left is None else left.unreadable, {}
-    last, at = manifests.last(), versions_at(settings)
+    at = versions_at(settings)
     versions = versions_now(root, with_fields(at, unreadable={}))
-    return versions, at.unreadable, {} if last is None else last.entities
+    return versions, at.unreadable, last.entities
 
 
 def _require_no_reset(checkpoint: Checkpoint) -> None:

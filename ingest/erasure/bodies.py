@@ -24,6 +24,7 @@ from distributary.ingest.routing.as_said import (
     holds,
     laid_into,
     met_as_it_was,
+    object_of,
 )
 from distributary.ingest.routing.conditions import ReadCondition
 
@@ -69,7 +70,7 @@ class Rows:
         names = names_of(self.was.table, None)
         there = texts.is_valid().to_numpy(zero_copy_only=False)
         for row in np.flatnonzero(there & ~found & ~already).tolist():
-            one, rescued = rows.slice(row, 1), _members(texts[row].as_py())
+            one, rescued = rows.slice(row, 1), object_of(texts[row].as_py())
             told = [*self._was(condition, one, rescued)]
             if said := list(_rescued(rescued, fields, names)):
                 (row_of,) = as_plain(one, fields)
@@ -90,15 +91,6 @@ class Rows:
         for each in self.was.each_of(row, pa.array([whole])):
             met, unknown = met_as_it_was(condition, each)
             yield True if met[0] else None if unknown[0] else False
-
-
-def _members(text: str) -> Mapping[str, Any]:
-    """What had no place, by its paths; nothing where nobody can read that."""
-    try:
-        told = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return told if isinstance(told, dict) else {}
 
 
 def _rescued(rescued: Mapping[str, Any], fields: Sequence[Path], names: Names) -> Iterator[tuple[Path, Any]]:
@@ -130,7 +122,7 @@ def _object(row: pa.RecordBatch, names: Sequence[str]) -> dict[str, Any]:
             value = row.column(name)[0].as_py()
         except (OverflowError, ValueError):
             continue
-        found = _members(value) if isinstance(value, str) else value
+        found = object_of(value) if isinstance(value, str) else value
         if isinstance(found, dict):
             return dict(found)
     return {}
