@@ -22,6 +22,9 @@ _TOP = Place(1, 1)
 # What a setting's name may be made of.
 _NAME = re.compile(r"[A-Za-z0-9_.\[\]\"*-]*")
 
+# What keeps a trial apart.
+_SUFFIX: Keys = ("debug_suffix",)
+
 # What YAML quotes of a value that begins like a tag or an alias, as a password may.
 _QUOTED = re.compile(r"(tag|tag handle|alias|anchor) '[^\n]*'")
 
@@ -117,6 +120,11 @@ def _put(document: Document, text: str, outside: Outside) -> None:
         return
     keys, given = _keys_of(document.settings, parts), given_by(option)
     found = _given(value, keys, given, outside)
+    if keys == _SUFFIX and (found.settings == "" or not value.strip()):
+        # As of a variable of the shell that is not set: what was to be a trial would write to the real places.
+        raise ConfigError(
+            f"{option} debug_suffix is empty; give it a value, or null for a run that is no trial"
+        )
     for places in (document.keys, document.values):
         for old in [old for old in places if old[: len(keys)] == keys]:
             del places[old]
