@@ -28,7 +28,8 @@ from distributary.ingest.landing.numbers import (
     number_of,
     row_of,
 )
-from distributary.ingest.landing.reading import Landing, is_away, records, schema_if_readable, schema_of
+from distributary.ingest.landing.reading import Landing, records, schema_if_readable, schema_of
+from distributary.ingest.landing.refused import is_away
 from distributary.ingest.landing.register import Register
 from distributary.ingest.landing.told import shown
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -18,10 +17,10 @@ from distributary.ingest.landing import told
 from distributary.ingest.landing.content import pieces_of
 from distributary.ingest.landing.formats import FORMATS
 from distributary.ingest.landing.numbers import MOST_ROWS, Landed, first_offset, is_as_registered
+from distributary.ingest.landing.refused import is_away
 from distributary.ingest.landing.written_with import WrittenWith
 from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files, Info
-from distributary.ingest.storage.posix import PosixFiles
 
 COLUMNS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
@@ -124,11 +123,6 @@ def rows_of(landing: Landing, file: Landed, named: Named) -> Iterator[pa.RecordB
         yield _telling(landing, file, row, "file_damaged", str(error))
     if file.size > _WHOLE_BYTES and not is_as_registered(file, landing.folder.info(file.path)):
         raise OSError(f"{landing.folder}/{file.path} was written to while it was read")
-
-
-def is_away(folder: Files) -> bool:
-    """Whether a folder of this machine is not there itself, as where what it is on is not mounted: that says nothing of its files."""
-    return isinstance(folder, PosixFiles) and not os.path.isdir(folder.url)
 
 
 def schema_of(landing: Landing, file: Landed | Info) -> str | None:

@@ -30,3 +30,19 @@ def test_a_file_that_goes_before_it_is_read_is_nobodys_key(
         beat.write_bytes(b"x")
         look.look(0)
     assert (look.refused.met, paths(look)) == ([], [])
+
+
+def test_a_folder_that_is_not_there_is_told_once_each_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As of a path with a slip in it: nothing would be read, and nothing said."""
+    look = looking(PosixFiles(tmp_path))
+    for _ in range(2):
+        look.look(0)
+    (told,) = caplog.messages
+    assert told.startswith(f"{tmp_path}/landing is not there, and nothing is read until it is")
+    (tmp_path / "landing").mkdir()
+    look.look(0)
+    (tmp_path / "landing").rmdir()
+    look.look(0)
+    assert len(caplog.messages) == 2
