@@ -95,3 +95,14 @@ def test_of_a_folder_that_is_not_there_itself_no_file_is_told_as_gone(tmp_path: 
         list(rows_of(found.landing, file, Guid))
     root.put("landing/b", b"another content")
     assert batch(found) == ["a", "b"], "of which the one is told as gone now"
+
+
+def test_what_was_told_as_gone_is_read_once_it_comes_with_another_name_and_content(tmp_path: Path) -> None:
+    root = PosixFiles(tmp_path)
+    root.put("landing/a", b"its content\n")
+    found = landing(root, skips_gone=True)
+    root.delete(["landing/a"])
+    assert batch(found) == ["a"]
+    root.put("landing/a", b"its content\n")
+    root.put("landing/b", b"its content\n\n")
+    assert batch(found, 1) == ["b"]
