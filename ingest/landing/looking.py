@@ -91,6 +91,8 @@ class Looking:
                     return
                 self._register(some, read)
         self.register.bring_together()
+        if not self.register.next_number:
+            self._wanted.tell_of_none(self.folder)
         if self.refused.met and not self.register.next_number:
             # What concerns all files is no matter of one of them.
             raise self.refused.met[0]

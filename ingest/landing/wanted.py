@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import heapq
+import logging
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.contract import Files, Info
+
+_log = logging.getLogger(__name__)
 
 # Of a clock, in milliseconds.
 _MOST_AHEAD = 86_400_000
@@ -18,10 +21,15 @@ _MOST_AHEAD = 86_400_000
 
 @dataclass
 class Wanted:
-    """Chooses files. `now` is the time, in seconds since the epoch."""
+    """Chooses files.
+
+    now     the time, in seconds since the epoch
+    unfit   how many did not fit the pattern, as long as none did
+    """
 
     chosen: FilesSource
     now: Callable[[], float] = time.time
+    unfit: int | None = field(default=0, init=False)
 
     def takes(self, info: Info) -> bool:
         """Whether a file is taken now: one that is settling is later."""
@@ -31,8 +39,19 @@ class Wanted:
             return False
         name = info.name if "/" not in (self.chosen.glob or "/") else info.path
         if self._glob is not None and not self._glob.fullmatch(name):
+            self.unfit = None if self.unfit is None else self.unfit + 1
             return False
+        self.unfit = None
         return not self.is_settling(info)
+
+    def tell_of_none(self, folder: Files) -> None:
+        """Tell, once, of a pattern that none of the files fits which were looked at."""
+        if self.unfit:
+            _log.warning(
+                "none of %s files in %s fits source.files.glob, %s, in which *, ? and **/ alone stand for others",
+                *(self.unfit, folder, self.chosen.glob),
+            )
+            self.unfit = None
 
     def is_settling(self, info: Info) -> bool:
         """Whether a file was written to so short a time ago that more may come; a time that no clock is wrong by tells nothing of that."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.ingest.landing.landed import looking, paths
+from tests.ingest.landing.landed import looking, paths, put
 
 from distributary.ingest.landing.looking import Looking
 from distributary.ingest.storage.contract import Info
@@ -46,3 +46,21 @@ def test_a_folder_that_is_not_there_is_told_once_each_time(
     (tmp_path / "landing").rmdir()
     look.look(0)
     assert len(caplog.messages) == 2
+
+
+def test_a_glob_that_no_file_fits_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As one with braces, which mean nothing in it."""
+    files = PosixFiles(tmp_path)
+    for glob, count in (("*.{json,jsonl}", 1), ("*.json", 0)):
+        put(files, {"a.json": b"{}", "_b.json": b"{}"})
+        look = looking(files, glob=glob)
+        caplog.clear()
+        look.look(0)
+        look.look(0)
+        assert len(caplog.messages) == count
+        assert all("none of 1 files" in one and glob in one for one in caplog.messages)
+    # Those that fitted may have been archived since.
+    (tmp_path / "landing" / "a.json").rename(tmp_path / "landing" / "a.done")
+    caplog.clear()
+    looking(files, glob="*.json").look(1)
+    assert not caplog.messages
