@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -30,8 +31,10 @@ from distributary.ingest.quarantine.resolved import RESOLVED_SCHEMA
 from distributary.ingest.replay.outcomes import Outcome, tell
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.producer_sim.verify.comparison import Beside, compare, verify
+from distributary.producer_sim.verify.coverage import Coverage
+from distributary.producer_sim.verify.kept.replayed import with_replayed
 from distributary.producer_sim.verify.lake import Lake
-from distributary.producer_sim.verify.ledger_check import read_ledger
+from distributary.producer_sim.verify.ledger_check import Held, read_ledger
 from distributary.producer_sim.verify.log_check import check_log, read_log
 from distributary.producer_sim.verify.topic_check import TopicsNow
 from distributary.producer_sim.verify.verdict import Difference, DifferenceKind, Verdict
@@ -385,3 +388,8 @@ def test_a_row_that_replays_took_out_and_brought_back_is_where_its_batch_put_it(
     told = {**row, "generation": "first", "replay": "second", "at": at, "outcome": "table", "table": GOLF}
     write_deltalake(root / "lake/quarantine_resolved", pa.Table.from_pylist([told], RESOLVED_SCHEMA))
     assert found(root).holds, found(root).differences
+    # Of a record that its batch had dropped, and that was brought back from quarantine, no replay tells as of a row that it added.
+    again = Coverage()
+    again.add((TOPIC, 0), np.array([0, 3]))
+    held, _ = with_replayed(Lake.of(settings(root)), Held(Coverage(), Coverage(), Counter()), again)
+    assert [held.added.count((TOPIC, 0), offset) for offset in (0, 1, 3)] == [1, 0, 1]
