@@ -120,6 +120,20 @@ def test_an_interrupt_ends_with_130_and_says_nothing(
     assert capsys.readouterr() == ("", "")
 
 
+def test_an_interrupt_while_the_command_line_is_loaded_says_nothing_either() -> None:
+    program = (
+        "import runpy, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'distributary.commands':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "runpy.run_module('distributary', run_name='__main__')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
 def test_jars_are_printed_as_spark_submit_takes_them() -> None:
     assert run("jars", "--paths").stdout == ",".join(map(str, spark_jars())) + "\n"
 
