@@ -39,6 +39,27 @@ def test_each_file_gets_a_number_once_and_later_ones_later_numbers(files: Files)
     assert paths(again) == [*paths(look), "0"]
 
 
+def test_a_folder_of_which_no_file_was_ever_taken_is_told_once(
+    folder: PosixFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    nowhere = looking(folder)
+    for _ in range(2):
+        nowhere.look(0)
+    assert caplog.text.count("landing: no file is there yet: see that `source.files.path` means it") == 1
+    put(folder, {"a.JSON": b"1", "_b.json": b"2"})
+    none = looking(folder, glob="*.json")
+    for _ in range(2):
+        none.look(0)
+    assert caplog.text.count("landing: of 2 files that are there none is taken") == 1
+    caplog.clear()
+    put(folder, {"c.json": b"3"})
+    none.look(0)
+    for path in ("a.JSON", "_b.json", "c.json"):
+        folder.delete([f"landing/{path}"])
+    looking(folder).look(1)
+    assert not caplog.text, "one was once"
+
+
 def test_older_files_get_lower_numbers(folder: PosixFiles) -> None:
     put(folder, {"a": b"1", "b": b"2", "c": b"3"})
     for path, seconds in (("a", 30), ("b", 10), ("c", 20)):
