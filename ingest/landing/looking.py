@@ -69,7 +69,6 @@ class Looking:
     old: list[tuple[int, Info]] = field(default_factory=list, init=False)
     _met_old: int = field(default=0, init=False)
     _changed: Collection[int] = field(default=(), init=False)
-    _told_of_none: bool = field(default=False, init=False)
 
     def look(self, read: int | None, changed: Collection[int] = ()) -> None:
         """Register what is new. `read` is the number before which all files were given to batches; where nobody knows, what changed is left.
@@ -97,19 +96,8 @@ class Looking:
             # What concerns all files is no matter of one of them.
             raise self.refused.met[0]
         self.refused.tell()
-        self._tell_of_none(there)
-
-    def _tell_of_none(self, there: int) -> None:
-        """Tell once of a folder of which no file was ever taken: one that is misspelt has none, and neither has a pattern."""
-        if self.register.next_number or self._told_of_none:
-            return
-        self._told_of_none = True
-        why = (
-            f"of {there:,} files that are there none is taken: see `source.files.glob`, `settle` and `ignore_older_than`; names that begin with a dot or _, and empty files, never are"
-            if there
-            else "no file is there yet: see that `source.files.path` means it"
-        )
-        _log.warning("%s: %s", self.folder, why)
+        if not self.register.next_number:
+            self.refused.tell_of_none(there)
 
     def _portions(self, infos: Sequence[Info]) -> Iterator[Sequence[Info]]:
         """Files that are registered together, one behind the other."""

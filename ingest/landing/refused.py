@@ -26,7 +26,7 @@ class Refused:
         """Nothing is known yet."""
         self._folder = folder
         self.paths, self.met = set[str](), list[OSError]()
-        self._untold = list[str]()
+        self._untold, self._told_of_none = list[str](), False
         # What was listed, and not there when it was read: in this look, and in the one before.
         self._missed, self._missed_before = set[str](), set[str]()
 
@@ -77,6 +77,18 @@ class Refused:
                 shown(self._untold),
             )
         self._untold = []
+
+    def tell_of_none(self, there: int) -> None:
+        """Tell once that no file was ever taken: a folder that is misspelt has none, and neither has a pattern."""
+        if self._told_of_none:
+            return
+        self._told_of_none = True
+        why = (
+            f"of {there:,} files that are there none is taken: see `source.files.glob`, `settle` and `ignore_older_than`; names that begin with a dot or _, and empty files, never are"
+            if there
+            else "no file is there yet: see that `source.files.path` means it"
+        )
+        _log.warning("%s: %s", self._folder, why)
 
     def add(self, path: str, error: OSError) -> None:
         """Take note of what cannot be read, or not even be asked about."""
