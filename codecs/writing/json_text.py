@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fit import is_list
-from distributary.codecs.types.masks import is_valid
+from distributary.codecs.types.nanoseconds import in_microseconds
 from distributary.codecs.types.walk import around, held, rebuilt
 from distributary.codecs.wire.binary_rows import BinaryRows
 
@@ -169,7 +169,7 @@ def _timestamps(values: pa.Array) -> pa.Array:
     # Without its zone, which says nothing of the number: Arrow would look it up in files that a machine may lack.
     ticks = values.view(pa.int64())
     local = ticks.view(pa.timestamp(values.type.unit))
-    told = _in_microseconds(ticks) if values.type.unit == "ns" else _without_beyond(local)
+    told = in_microseconds(local) if values.type.unit == "ns" else _without_beyond(local)
     text = pc.replace_substring(_printed(told.cast(pa.timestamp("us"))), b" ", b"T")
     return _or_number(_around(b'"', text, b'Z"' if values.type.tz else b'"'), ticks)
 
@@ -182,12 +182,6 @@ def _printed(values: pa.Array) -> pa.Array:
 
 def _or_number(texts: pa.Array, numbers: pa.Array) -> pa.Array:
     return texts if texts.null_count == numbers.null_count else pc.coalesce(texts, _as_text(numbers))
-
-
-def _in_microseconds(nanoseconds: pa.Array) -> pa.Array:
-    # Arrow's own way of cutting off goes below the smallest number, and on from the largest one.
-    whole = pc.fill_null(nanoseconds, 0).to_numpy(zero_copy_only=False) // 1_000
-    return pa.array(whole, mask=~is_valid(nanoseconds)).view(pa.timestamp("us"))
 
 
 def _without_beyond(times: pa.Array) -> pa.Array:
