@@ -166,7 +166,7 @@ def _for_spark(table: pa.Table) -> pa.Table:
 
 
 def _is_finer(of: pa.DataType) -> bool:
-    return pa.types.is_timestamp(of) and of.unit == "ns"
+    return bool(pa.types.is_timestamp(of) and of.unit == "ns")
 
 
 def _parts(table: pa.Table) -> Iterator[pa.Table]:

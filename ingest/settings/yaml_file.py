@@ -296,8 +296,9 @@ class _Reader:
 
     def _runs_on(self, key: yaml.Node, value: yaml.Node, keys: Keys) -> bool:
         """Whether YAML takes all of a setting for its key, as between { and } without a blank behind the colon; it may end in a secret."""
-        found = _RUN_TOGETHER.match(key.value)
-        if found is None or key.style is not None or value.value != "":
+        is_plain = isinstance(key, yaml.ScalarNode) and key.style is None
+        found = _RUN_TOGETHER.match(key.value) if is_plain and value.value == "" else None
+        if found is None:
             return False
         name = found[0][:-1].rstrip()
         self._document.complain((*keys, name), _BLANK, _place(key))
