@@ -26,7 +26,7 @@ def told(folder: Path, text: str) -> list[str]:
 @pytest.mark.parametrize(
     ("old", "new", "expected"),
     [
-        ("otherwise:", "otherwis:", "did you mean tables.expect.otherwise?"),
+        ("otherwise:", "otherwise_:", "did you mean tables.expect.otherwise?"),
         ("otherwise:", "else:", "tables.expect knows: condition, otherwise"),
     ],
 )
