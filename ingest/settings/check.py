@@ -70,6 +70,9 @@ def _problems(document: Document, model: type[BaseModel], error: ErrorDetails) -
     keys = _in_file(document, error)
     if error["type"] == "extra_forbidden":
         return [(keys, _unknown(model, keys))]
+    if error["type"] == "string_type" and document.has((*keys, 0)):
+        # In quotes it would be a text of brackets.
+        return [(keys, "it must be one text, and no list")]
     return [((*keys, *below), message) for below, message in wrong_by(error)]
 
 

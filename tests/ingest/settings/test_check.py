@@ -46,6 +46,19 @@ def test_of_a_list_without_a_sound_item_it_is_not_said_that_it_has_none(tmp_path
     assert "source.topics[0]: " in line
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("field: game_name", "field: [game_name]", "route.field: it must be one text, and no list"),
+        ("[game-events]", "[[game-events]]", "source.topics[0]: it must be one text, and no list"),
+        ('"silver_{entity}_events"', "{entity}", "route.table: it must be a text; put it in quotes"),
+    ],
+)
+def test_a_list_is_not_to_be_put_in_quotes(tmp_path: Path, old: str, new: str, expected: str) -> None:
+    (line,) = told(tmp_path, SMALL.replace(old, new))
+    assert line.endswith(expected)
+
+
 @pytest.mark.parametrize("value", [f'"{SECRET}"', f"'{SECRET}'", SECRET])
 def test_a_blank_that_lacks_behind_a_colon_is_told_without_what_stands_there(
     tmp_path: Path, value: str
