@@ -33,7 +33,7 @@ class Refused:
         """Nothing is known yet."""
         self._folder = folder
         self.paths, self.met = set[str](), list[OSError]()
-        self._untold = list[str]()
+        self._untold, self._told_of_none = list[str](), set[bool]()
         # What was listed, and not there when it was read: in this look, and in the one before.
         self._missed, self._missed_before = set[str](), set[str]()
         self._is_away = False
@@ -91,6 +91,13 @@ class Refused:
                 shown(self._untold),
             )
         self._untold = []
+
+    def tell_of_none(self, there: int, why: str | None) -> None:
+        """Tell once why no file was ever taken, and once more where files came meanwhile; not where the folder itself is not there, which was told."""
+        if why is None or bool(there) in self._told_of_none or self._is_away:
+            return
+        self._told_of_none.add(bool(there))
+        _log.warning("%s: %s", self._folder, why)
 
     def add(self, path: str, error: OSError) -> None:
         """Take note of what cannot be read, or not even be asked about."""
