@@ -17,6 +17,7 @@ from distributary.ingest.quarantine.resolved import IDENTITY
 from distributary.ingest.quarantine.rows import TEXT, identities, is_of
 from distributary.ingest.upkeep.replayed import replays_of
 from distributary.ingest.upkeep.resolved import MOVED, TO_TABLE
+from distributary.ingest.upkeep.resolved import again as again_before
 from distributary.ingest.upkeep.resolved import moved as moved_before
 from distributary.producer_sim.formats.corruption import value_digest
 from distributary.producer_sim.truth.checksum import Sum
@@ -124,6 +125,8 @@ def _resolved(lake: Lake, own: _Own, survey: Resolved) -> pa.Array:
     try:
         for partition, offsets in moved_before(lake.root, own.whose):
             survey.moved.add(partition, survey.moved.lacking(partition, offsets))
+        for partition, offsets in again_before(lake.root, own.whose):
+            survey.again.add(partition, survey.again.lacking(partition, offsets))
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(f"{MOVED}: what is kept of records that were brought back: {error}") from error
     return pa.chunked_array([chunk for one in found for chunk in one.chunks], TEXT).combine_chunks()

@@ -25,11 +25,12 @@ from tests.ingest.queries import GOLF, QUEST, Query, value
 from distributary.errors import BrokerUnavailable
 from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.commit_log.owners import said_of
+from distributary.ingest.commit_log.owners import Whose, said_of
 from distributary.ingest.inputs.from_kafka import open_kafka
 from distributary.ingest.quarantine.resolved import RESOLVED_SCHEMA
 from distributary.ingest.replay.outcomes import Outcome, tell
 from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.upkeep.resolved import keep_moved
 from distributary.producer_sim.verify.comparison import Beside, compare, verify
 from distributary.producer_sim.verify.coverage import Coverage
 from distributary.producer_sim.verify.kept.replayed import with_replayed
@@ -387,6 +388,11 @@ def test_a_row_that_replays_took_out_and_brought_back_is_where_its_batch_put_it(
     row = {"kafka_topic": TOPIC, "kafka_partition": 0, "kafka_offset": 0, "pipeline": "games", "batch_id": 0}
     told = {**row, "generation": "first", "replay": "second", "at": at, "outcome": "table", "table": GOLF}
     write_deltalake(root / "lake/quarantine_resolved", pa.Table.from_pylist([told], RESOLVED_SCHEMA))
+    assert found(root).holds, found(root).differences
+    # Once its rows there are let go by their age.
+    rows = DeltaTable(root / "lake/quarantine_resolved").to_pyarrow_table()
+    keep_moved(files, Whose.of("games"), rows, {"first"})
+    DeltaTable(root / "lake/quarantine_resolved").delete()
     assert found(root).holds, found(root).differences
     # Of a record that its batch had dropped, and that was brought back from quarantine, no replay tells as of a row that it added.
     again = Coverage()
