@@ -94,6 +94,13 @@ def schema_text(kind: DataType, name: str) -> str:
     return json.dumps(_node(kind, name, name, set()))
 
 
+def record_of(schema: Schema) -> str | None:
+    """What the record of a schema is called; None where it is of none, or of another format."""
+    said = json.loads(schema.text) if schema.type == "AVRO" else None
+    name = said.get("name") if isinstance(said, dict) else None
+    return name if isinstance(name, str) else None
+
+
 def _node(kind: DataType, name: str, where: str, taken: set[str]) -> Node:
     for plain, node in _PLAIN.items():
         if isinstance(kind, plain):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -35,9 +35,20 @@ class Written:
     message: str | None = None
 
 
-def type_name(table: str) -> str:
-    """What a table's rows are called in their schema: neither Avro nor Protobuf has a name that begins with a digit."""
-    return f"_{table}" if table[:1].isdigit() else table
+def type_name(table: str, before: Sequence[Schema] = ()) -> str:
+    """What a table's rows are called in their schema: neither Avro nor Protobuf has a name that begins with a digit.
+
+    before  the subject's schemas: a registry that takes such a name takes no schema of another one behind it
+    """
+    if not table[:1].isdigit() or (before and avro.record_of(before[-1]) == table):
+        return table
+    return f"_{table}"
+
+
+def registered_for(registry: SchemaRegistry, wanted: Written, kind: DataType, table: str) -> Schema:
+    """The schema of a table's rows, as `registered`."""
+    before = _versions(registry, wanted.subject) if type_name(table) != table else ()
+    return registered(registry, wanted, kind, type_name(table, before))
 
 
 def registered(registry: SchemaRegistry, wanted: Written, kind: DataType, name: str) -> Schema:

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from distributary.codecs.writing.column import Written, registered, type_name, written_column
+from distributary.codecs.writing.column import Written, registered_for, written_column
 from distributary.codecs.writing.formats import JSON_TEXT
 from distributary.errors import (
     BrokerUnavailable,
@@ -431,8 +431,8 @@ class _Sending:
         self.outside.uuids.require_registry()
         try:
             with ConfluentRegistry(self.outside.registry) as registry:
-                name = type_name(self.one.table)
-                schema = registered(registry, wanted, changed.schema["row"].dataType, name)
+                kind = changed.schema["row"].dataType
+                schema = registered_for(registry, wanted, kind, self.one.table)
         except RegistryFault:
             # One question's own.
             raise

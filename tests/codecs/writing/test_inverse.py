@@ -16,10 +16,11 @@ from pyspark.sql import types as T
 
 from distributary.codecs.base import load_codec
 from distributary.codecs.writing import avro, protobuf
-from distributary.codecs.writing.column import type_name
+from distributary.codecs.writing.column import Written, registered_for, type_name
 from distributary.codecs.writing.values import Misfit
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
+from distributary.registry.memory import MemoryRegistry
 
 _MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(timezone.utc))
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -313,6 +314,18 @@ def test_rows_of_a_table_whose_name_begins_with_a_digit_have_a_schema(table: str
     schema = Schema(1, "PROTOBUF", protobuf.schema_text(kind, type_name(table)))
     encode, _ = protobuf.encoder(schema, None)
     assert encode({"a": 1}) == b"\x08\x01"
+
+
+@pytest.mark.parametrize(
+    ("had", "name"), [("2024_gold", "2024_gold"), ("other", "_2024_gold"), (None, "_2024_gold")]
+)
+def test_rows_stay_called_as_the_registry_has_them(had: str | None, name: str) -> None:
+    """As one does that takes a name with a digit first, and then none of another one."""
+    registry, wanted = MemoryRegistry(), Written("avro", "gold-value")
+    if had is not None:
+        registry.register(wanted.subject, avro.schema_text(T.StructType([]), had), "AVRO")
+    kind = T.StructType([T.StructField("a", T.IntegerType())])
+    assert json.loads(registered_for(registry, wanted, kind, "2024_gold").text)["name"] == name
 
 
 @pytest.mark.parametrize(("outer", "beside"), [("struct", "a_b"), ("array", "a_element"), ("map", "a_value")])
