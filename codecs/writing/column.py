@@ -47,7 +47,8 @@ def type_name(table: str, before: Sequence[Schema] = ()) -> str:
 
 def registered_for(registry: SchemaRegistry, wanted: Written, kind: DataType, table: str) -> Schema:
     """The schema of a table's rows, as `registered`."""
-    before = _versions(registry, wanted.subject) if type_name(table) != table else ()
+    is_other = wanted.format == "avro" and type_name(table) != table
+    before = _versions(registry, wanted.subject) if is_other else ()
     return registered(registry, wanted, kind, type_name(table, before))
 
 
