@@ -98,7 +98,8 @@ class Looking:
             raise self.refused.met[0]
         self.refused.tell()
         if not self.register.next_number:
-            self.refused.tell_of_none(there, self._wanted.why_none(there))
+            # Who writes as the pages say has a file under a hidden name until it is whole.
+            self.refused.tell_of_none(there - self._wanted.unshown, self._wanted.why_none(there))
 
     def _portions(self, infos: Sequence[Info]) -> Iterator[Sequence[Info]]:
         """Files that are registered together, one behind the other."""

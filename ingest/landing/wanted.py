@@ -21,24 +21,27 @@ class Wanted:
     """Chooses files.
 
     now       the time, in seconds since the epoch
+    unshown   how many of a look are empty, or have a name that hides them
     unfit     how many of a look did not fit the pattern
     settling  how many of them are taken later
     """
 
     chosen: FilesSource
     now: Callable[[], float] = time.time
+    unshown: int = field(default=0, init=False)
     unfit: int = field(default=0, init=False)
     settling: int = field(default=0, init=False)
 
     def begin(self) -> None:
         """A look begins."""
-        self.unfit = self.settling = 0
+        self.unshown = self.unfit = self.settling = 0
 
     def takes(self, info: Info) -> bool:
         """Whether a file is taken now: one that is settling is later."""
         # Of no bytes there is nothing to read, and many may be written to yet.
         # Of a key that is nothing but a slash no name is left.
         if not info.size or any(part[:1] in "._" for part in info.path.split("/")):
+            self.unshown += 1
             return False
         name = info.name if "/" not in (self.chosen.glob or "/") else info.path
         if self._glob is not None and not self._glob.fullmatch(name):

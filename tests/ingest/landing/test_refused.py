@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -73,15 +74,22 @@ def test_a_folder_without_a_file_is_told_once_and_once_more_where_none_that_come
     """As of a path with a slip in it, which in a store is a folder without files."""
     files = PosixFiles(tmp_path)
     (tmp_path / "landing").mkdir()
-    look = looking(files)
+    look = looking(files, ignore_older_than=3600.0)
     for _ in range(2):
         look.look(0)
     assert [one.partition(": ")[2][:22] for one in caplog.messages] == ["no file is there yet: "]
+    # As what is written to is called until it is whole.
     put(files, {"_b.json": b"2", ".c": b"3"})
+    look.look(0)
+    assert len(caplog.messages) == 1
+    looking(files).look(0)
+    assert "of 2 files none is taken" in caplog.messages[1]
+    caplog.clear()
+    put(files, {"d.json": b"4"})
+    os.utime(tmp_path / "landing" / "d.json", (0, 0))
     for _ in range(2):
         look.look(0)
-    assert "of 2 files none is taken" in "".join(caplog.messages[1:])
-    assert len(caplog.messages) == 2
+    assert ["of 3 files none is taken" in one for one in caplog.messages] == [True]
 
 
 def test_of_files_that_settle_nobody_is_told_that_none_is_taken(
