@@ -67,6 +67,8 @@ def test_a_renamed_file_is_not_read_again_and_a_rewritten_one_is_told(landed: La
     landed.assert_clean()
 
 
+# Lighter: test_a_rewritten_file_goes_as_the_settings_say (tests/ingest/landing/test_looking.py); one that is told of is above.
+@pytest.mark.heavy
 def test_a_rewritten_file_is_read_whole_where_that_is_wanted(kit: LandingKit) -> None:
     kit.configured(source={"files": {"on_rewrite": "ingest"}})
     kit.land({"a.json": lines(range(3))})
@@ -77,6 +79,8 @@ def test_a_rewritten_file_is_read_whole_where_that_is_wanted(kit: LandingKit) ->
     kit.assert_clean()
 
 
+# Lighter: the test of this name in tests/ingest/landing/test_looking.py.
+@pytest.mark.heavy
 def test_a_rewritten_file_ends_the_run_where_that_is_wanted(kit: LandingKit) -> None:
     kit.configured(source={"files": {"on_rewrite": "fail"}})
     kit.land({"a.json": lines(range(3))})
