@@ -119,6 +119,8 @@ def test_batches_have_files_whole_and_no_more_than_the_settings_say(kit: Landing
     kit.assert_clean()
 
 
+# Lighter: test_one_that_went_with_all_its_copies_ends_the_run (tests/ingest/inputs/test_from_files.py); one that is told of is below, behind the archive.
+@pytest.mark.heavy
 def test_files_that_went_away_before_they_were_read_end_the_run_or_are_told(kit: LandingKit) -> None:
     kit.land({"a.json": lines(range(3))})
     kit.run()
