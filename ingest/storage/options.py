@@ -205,6 +205,8 @@ class StorageOptions(Group):
             return dict(self.hdfs)
         # Another pipeline of the program may have told it meanwhile who that is.
         self._require_no_other(place, os.environ)
+        if place.kind == "s3":
+            self.require_delta_alike(place, os.environ)
         options = {
             _delta_name(place, name): _delta_text(value) for name, value in self._config(place).items()
         }
@@ -218,19 +220,7 @@ class StorageOptions(Group):
         Raises ConfigError where it speaks of another one, who would be taken.
         """
         login = self.s3.login
-        if place.kind != "s3" or self.s3.endpoint is not None:
-            return
-        if roles := login.roles_of_delta(environment):
-            raise ConfigError(
-                f"storage: {', '.join(roles)} in the environment is a role that delta-rs alone would take on, for {place}; "
-                "unset it for this program and its executors, and name the role as storage.s3.login.role_arn"
-            )
-        if login.left_to_files(environment) and (file := file_with_keys(environment, login)) is not None:
-            raise ConfigError(
-                f"storage: {file} has keys that delta-rs would take before the role that storage.s3, the environment or the machine says, for {place}; "
-                "have AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name /dev/null for this program, or name that profile as storage.s3.login.profile"
-            )
-        if login.web_identity_token_file is None:
+        if place.kind != "s3" or login.web_identity_token_file is None or not self.s3.is_aws(environment):
             return
         told = given(AWS_WEB_IDENTITY_TOKEN_FILE=login.web_identity_token_file, AWS_ROLE_ARN=login.role_arn)
         _refuse(
@@ -241,6 +231,31 @@ class StorageOptions(Group):
         environment.update({name: str(value) for name, value in told.items()})
         # It is a name in AWS's logs, and as in AWS's own tools what the process was started with wins.
         environment.setdefault("AWS_ROLE_SESSION_NAME", login.role_session_name)
+
+    def require_delta_alike(self, place: Place, environment: Mapping[str, str]) -> None:
+        """Raises ConfigError where delta-rs, and nobody else, would be another one at S3 than who asks here.
+
+        It opens tables, and nothing else: what is beside them, and workers, are no concern of it.
+        """
+        login = self.s3.login
+        _refuse(place, self.s3.at_odds_with_delta(environment))
+        if found := sorted(self.s3.taken_for_aws(environment)):
+            raise ConfigError(
+                f"storage: delta-rs would take {', '.join(found)} in the environment for AWS's variables of like names, for {place}, and ask with that; "
+                "unset it for this program, or give it another name"
+            )
+        if not self.s3.is_aws(environment):
+            return
+        if roles := login.roles_of_delta(environment):
+            raise ConfigError(
+                f"storage: {', '.join(roles)} in the environment is a role that delta-rs alone would take on, for {place}; "
+                "unset it for this program, and name the role as storage.s3.login.role_arn"
+            )
+        if login.left_to_files(environment) and (file := file_with_keys(environment, login)) is not None:
+            raise ConfigError(
+                f"storage: {file} has keys that delta-rs would take before the role that storage.s3, the environment or the machine says, for {place}; "
+                "have AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name /dev/null for this program, or name that profile as storage.s3.login.profile"
+            )
 
     def read_once(self, place: Place) -> tuple[object, ...]:
         """What a client for this place reads of files when it is made, as it is now: where that has changed another client is needed."""
@@ -270,11 +285,6 @@ class StorageOptions(Group):
         """The crate takes what the settings say, and of all else what the environment says: of two identities it would make one."""
         groups: Mapping[str, S3 | Azure | Gcs] = {"s3": self.s3, "azure": self.azure, "gcs": self.gcs}
         _refuse(place, groups[place.kind].at_odds(environment))
-        if place.kind == "s3" and (found := sorted(self.s3.taken_for_aws(environment))):
-            raise ConfigError(
-                f"storage: delta-rs would take {', '.join(found)} in the environment for AWS's variables of like names, for {place}, and ask with that; "
-                "unset it for this program and its executors, or give it another name"
-            )
 
     def _config(self, place: Place) -> Config:
         if place.kind == "s3":

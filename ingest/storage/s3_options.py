@@ -111,9 +111,14 @@ class S3Login(Group):
 _ROLES_OF_DELTA = ("AWS_IAM_ROLE_ARN", "AWS_S3_ASSUME_ROLE_ARN")
 
 
+# Whatever these say, delta-rs asks for keys as AWS's own tools do, wherever the store is: one is left behind where it once had locks in DynamoDB.
+_AS_AT_AWS = ("AWS_FORCE_CREDENTIAL_LOAD", "AWS_S3_LOCKING_PROVIDER")
+
+
 def _is_elsewhere(environment: Mapping[str, str]) -> bool:
     """Whether the environment has delta-rs ask a store that is not AWS's, or nobody's keys."""
-    return any(at_odds(environment, "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_SKIP_SIGNATURE"))
+    elsewhere = () if environment.keys() & _AS_AT_AWS else ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    return any(at_odds(environment, *elsewhere, "AWS_SKIP_SIGNATURE"))
 
 
 def _others(environment: Mapping[str, str], names: Iterable[str], own: str | None) -> Iterator[str]:
@@ -230,8 +235,14 @@ class S3(Group):
         yield from self.login.at_odds(environment)
         if self.endpoint is not None:
             yield from at_odds(environment, "AWS_ENDPOINT_URL_S3")
-        elif self.login != S3Login():
-            # delta-rs takes on that role first, by whatever keys the machine has.
+
+    def is_aws(self, environment: Mapping[str, str]) -> bool:
+        """Whether delta-rs asks for keys as AWS's own tools do, and not for those alone that it is told."""
+        return self.endpoint is None or bool(environment.keys() & _AS_AT_AWS)
+
+    def at_odds_with_delta(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """Variables by which delta-rs, and nobody else, takes on a role first, by whatever keys the machine has."""
+        if self.is_aws(environment) and self.login != S3Login():
             yield from at_odds(environment, *_ROLES_OF_DELTA)
 
     def taken_for_aws(self, environment: Mapping[str, str]) -> Iterator[str]:
@@ -250,10 +261,15 @@ class S3(Group):
             yield from _others(environment, ("ENDPOINT", "ENDPOINT_URL"), None)
 
     def told_by(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """Where AWS's own variables say that the store is, for delta-rs: of those and such as it takes for them the first would win."""
+        """What AWS's own variables say, or else holds for all that ask, for delta-rs: of those and such as it takes for them the first would win."""
         endpoint = environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")
         region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-        told = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": region}
+        if not region and (environment.get("REGION") or environment.get("DEFAULT_REGION")):
+            # Where nobody says, all else asks there.
+            region = "us-east-1"
+        # Other programs' are of seconds without a unit, which it cannot read.
+        patience = "5s" if environment.get("CONNECT_TIMEOUT") else None
+        told = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": region, "connect_timeout": patience}
         return {name: value for name, value in told.items() if value}
 
     def _address(self, bucket: str) -> str | None:

@@ -307,9 +307,6 @@ BY_TOKEN = {"role_arn": "arn:aws:iam::1:role/lake", "web_identity_token_file": "
         (s3(login=STATIC), BUCKET, "AWS_SKIP_SIGNATURE"),
         (s3(login={"profile": "lake"}), BUCKET, "AWS_SKIP_SIGNATURE"),
         (s3(login=BY_TOKEN), BUCKET, "AWS_ACCESS_KEY_ID"),
-        # delta-rs takes on that role, by whatever keys the machine has, before it looks at those that it is given.
-        (s3(login=STATIC), BUCKET, "AWS_IAM_ROLE_ARN"),
-        (s3(login={"profile": "lake"}), BUCKET, "AWS_S3_ASSUME_ROLE_ARN"),
         (s3(endpoint="http://127.0.0.1:9000"), BUCKET, "AWS_ENDPOINT_URL_S3"),
         (azure(sas_token=SAS), CONTAINER, "AZURE_STORAGE_ACCOUNT_KEY"),
         (azure(sas_token=SAS), CONTAINER, "AZURE_STORAGE_TOKEN"),
