@@ -16,7 +16,7 @@ from distributary.errors import ConfigError
 from distributary.files import tag_of
 from distributary.ingest.storage.authorities import authorities_of, keep_trusted
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
-from distributary.ingest.storage.place import Place
+from distributary.ingest.storage.place import Kind, Place
 from distributary.ingest.storage.s3_options import ROLE_OF_ONE, S3, file_with_keys
 from distributary.passed_on_options import ClientOptions, without_secrets
 from distributary.values import Group, OptionalFile, PositiveSeconds, Seconds, Secret, Wrong
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from distributary.ingest.storage.aws_credentials import AwsCredentials
 
 _AZURE_KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY")
+
+# Where the environment says that a store is, the one first that wins.
+_ADDRESSES: Mapping[Kind, tuple[str, ...]] = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "azure": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    "gcs": ("GOOGLE_BASE_URL",),
+}
 
 
 class Azure(Group):
@@ -292,9 +299,11 @@ class StorageOptions(Group):
         return self.azure.config(place.account) if place.kind == "azure" else self.gcs.config()
 
     def _is_plain(self, place: Place) -> bool:
-        """Whether the address that is given is one without TLS."""
-        endpoint = str(self._config(place).get("endpoint") or self._config(place).get("base_url") or "")
-        return endpoint.startswith("http://")
+        """Whether the address is one without TLS: the one that is given, or else the environment's."""
+        config = self._config(place)
+        given = str(config.get("endpoint") or config.get("base_url") or "")
+        told = [given] if given else filter(None, map(os.environ.get, _ADDRESSES[place.kind]))
+        return next(iter(told), "").startswith("http://")
 
     def _delta_keys(self, place: Place) -> dict[str, str]:
         credentials = self.s3.login.credentials() if place.kind == "s3" else None

@@ -166,6 +166,30 @@ def test_both_are_told_the_same_in_their_own_words(
     assert rendered.client["allow_http"] is ("allow_http" in delta)
 
 
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        (BUCKET, "AWS_ENDPOINT_URL"),
+        (BUCKET, "AWS_ENDPOINT"),
+        (BUCKET, "AWS_ENDPOINT_URL_S3"),
+        (CONTAINER, "AZURE_STORAGE_ENDPOINT"),
+        (GOOGLE, "GOOGLE_BASE_URL"),
+    ],
+)
+def test_an_address_without_tls_is_one_wherever_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, place: Place, name: str
+) -> None:
+    """Said by the environment it was refused by the clients, and taken for a store that does not answer."""
+    monkeypatch.setenv(name, "http://127.0.0.1:9000")
+    assert StorageOptions().for_obstore(place).client["allow_http"] is True
+    assert StorageOptions().for_delta(place)["allow_http"] == "true"
+    if name != "AWS_ENDPOINT_URL_S3":
+        by_tls = StorageOptions.model_validate({place.kind: {"endpoint": "https://store.example.com"}})
+        assert by_tls.for_obstore(place).client["allow_http"] is False
+    monkeypatch.setenv(name, "https://127.0.0.1:9000")
+    assert StorageOptions().for_obstore(place).client["allow_http"] is False
+
+
 def test_a_folder_needs_no_options_and_hdfs_takes_its_own() -> None:
     options = StorageOptions.model_validate({"hdfs": {"dfs.client.use.datanode.hostname": "true"}})
     assert options.for_delta(Place.parse("/lake")) == {}
