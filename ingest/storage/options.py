@@ -33,6 +33,14 @@ _ADDRESSES: Mapping[Kind, tuple[str, ...]] = {
     "gcs": ("GOOGLE_BASE_URL",),
 }
 
+_AZURE_CLIENTS = ("AZURE_STORAGE_CLIENT_ID", "AZURE_CLIENT_ID")
+_AZURE_TENANTS = (
+    *("AZURE_STORAGE_TENANT_ID", "AZURE_STORAGE_AUTHORITY_ID"),
+    *("AZURE_TENANT_ID", "AZURE_AUTHORITY_ID"),
+)
+
+_GOOGLE_FILES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH")
+
 
 class Azure(Group):
     """Azure Blob Storage and Data Lake Storage; where no key is given, a managed identity or what the environment names."""
@@ -76,6 +84,14 @@ class Azure(Group):
             yield from at_odds(environment, *_AZURE_KEYS)
             if self.client_secret is None:
                 yield from at_odds(environment, "AZURE_STORAGE_CLIENT_SECRET", "AZURE_CLIENT_SECRET")
+            if self.federated_token_file is None and self._has_ids(environment):
+                # A pod's, which obstore is before it looks at either way, and delta-rs is not.
+                yield from at_odds(environment, "AZURE_FEDERATED_TOKEN_FILE")
+
+    def _has_ids(self, environment: Mapping[str, str]) -> bool:
+        """Whether a token of a workload identity would find its client and its tenant."""
+        client = self.client_id or any(at_odds(environment, *_AZURE_CLIENTS))
+        return bool(client and (self.tenant_id or any(at_odds(environment, *_AZURE_TENANTS))))
 
     def config(self, account: str | None) -> Config:
         """By the crate's own names; `account` is the one that the URL names."""
@@ -111,8 +127,17 @@ class Gcs(Group):
         if self.service_account_file is not None:
             yield from at_odds(environment, "GOOGLE_SKIP_SIGNATURE", "GOOGLE_SERVICE_ACCOUNT_KEY")
         elif self.service_account_key is not None:
-            paths = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH")
-            yield from at_odds(environment, "GOOGLE_SKIP_SIGNATURE", *paths)
+            yield from at_odds(environment, "GOOGLE_SKIP_SIGNATURE", *_GOOGLE_FILES)
+        if self.service_account_file is None and not self._says_the_same(environment):
+            # obstore alone takes it for the file with a key; none of Google's own tools does.
+            yield from at_odds(environment, "SERVICE_ACCOUNT")
+
+    def _says_the_same(self, environment: Mapping[str, str]) -> bool:
+        """Whether the file is passed over that obstore alone knows, or is the one that all take."""
+        if self.service_account_key is not None:
+            return False
+        own = environment.get("GOOGLE_APPLICATION_CREDENTIALS")
+        return any(at_odds(environment, *_GOOGLE_FILES)) or environment.get("SERVICE_ACCOUNT") == own
 
     def key_file(self, environment: Mapping[str, str]) -> str | None:
         """The file that says who asks, which the crate reads once; None where none does."""

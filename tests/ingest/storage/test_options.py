@@ -339,6 +339,10 @@ BY_TOKEN = {"role_arn": "arn:aws:iam::1:role/lake", "web_identity_token_file": "
         (azure(account_key="aHVzaA=="), CONTAINER, "AZURE_SKIP_SIGNATURE"),
         (gcs(service_account_file="/key.json"), GOOGLE, "GOOGLE_SERVICE_ACCOUNT_KEY"),
         (gcs(service_account_key="{}"), GOOGLE, "GOOGLE_SERVICE_ACCOUNT"),
+        # obstore is that one, and delta-rs is not.
+        (gcs(service_account_key="{}"), GOOGLE, "SERVICE_ACCOUNT"),
+        (gcs(), GOOGLE, "SERVICE_ACCOUNT"),
+        (azure(**PRINCIPAL), CONTAINER, "AZURE_FEDERATED_TOKEN_FILE"),
     ],
 )
 def test_who_asks_is_never_made_of_what_the_settings_and_the_environment_say(
@@ -350,6 +354,19 @@ def test_who_asks_is_never_made_of_what_the_settings_and_the_environment_say(
     assert "planted" not in str(caught.value)
 
 
+def test_a_signature_is_refused_where_obstore_alone_would_be_the_pods_identity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where Azure's webhook for workload identities has told the pod who it is."""
+    for name in ("AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_ID", "AZURE_TENANT_ID"):
+        monkeypatch.setenv(name, "planted")
+    with pytest.raises(ConfigError, match="storage: AZURE_FEDERATED_TOKEN_FILE in the environment"):
+        azure(sas_token=SAS).for_obstore(CONTAINER)
+    # By these both are the same, or what is said wins.
+    for given in (azure(), azure(account_key="aHVzaA==")):
+        given.for_obstore(CONTAINER)
+
+
 @pytest.mark.parametrize(
     ("given", "place", "names"),
     [
@@ -358,6 +375,11 @@ def test_who_asks_is_never_made_of_what_the_settings_and_the_environment_say(
         (azure(), CONTAINER, ("AZURE_STORAGE_ACCOUNT_KEY", "AWS_SESSION_TOKEN")),
         (azure(account_key="aHVzaA=="), CONTAINER, ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_CLIENT_SECRET")),
         (gcs(), GOOGLE, ("GOOGLE_SERVICE_ACCOUNT",)),
+        (gcs(service_account_file="/key.json"), GOOGLE, ("SERVICE_ACCOUNT",)),
+        (gcs(), GOOGLE, ("SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")),
+        (gcs(), GOOGLE, ("SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT")),
+        # Without its client and its tenant a token is nobody's.
+        (azure(sas_token=SAS), CONTAINER, ("AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_ID")),
     ],
 )
 def test_what_the_environment_says_of_other_matters_is_no_one_s_concern(
