@@ -166,7 +166,7 @@ class Http(Group):
     timeout_seconds: PositiveSeconds = 60.0
     """How long one request may take, its body included."""
     retry_seconds: Seconds = 60.0
-    """For how long a request that fails is tried again."""
+    """For how long a request that fails is tried again, ten times at the most: where each try is refused at once that is some three seconds."""
 
     def client(self) -> dict[str, Any]:
         """As obstore takes them. Raises ConfigError for a file that cannot be read."""
