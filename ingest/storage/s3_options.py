@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 # Put into the environment with a role that delta-rs finds there alone, and that one pipeline of the program has: nobody else has it.
 ROLE_OF_ONE = "DISTRIBUTARY_AWS_ROLE_OF_ONE"
 
+FIRST_REGION = "us-east-1"
+"""Where the crate asks if nobody says where."""
+
+
+def region_of(environment: Mapping[str, str]) -> str | None:
+    """The region that AWS's own variables say."""
+    return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+
 
 class S3Login(Group):
     """Who asks S3; where nothing is given, whoever the environment, the container or the machine says it is."""
@@ -81,6 +89,13 @@ class S3Login(Group):
     def is_nobody(self) -> bool:
         """Whether it is left to the environment who asks, be it for the keys of a role."""
         return (self.access_key_id or self.profile or self.web_identity_token_file) is None
+
+    def is_by_token(self, environment: Mapping[str, str]) -> bool:
+        """Whether it is a role by a token who asks, be it that the environment says so."""
+        named = (self.access_key_id or self.profile or self.role_arn) is not None
+        return self.web_identity_token_file is not None or bool(
+            not named and environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
+        )
 
     def left_to_files(self, environment: Mapping[str, str]) -> bool:
         """Whether delta-rs looks into AWS's own files for keys: those that are told win, and without any two variables it asks as AWS's own tools do."""
@@ -263,10 +278,9 @@ class S3(Group):
     def told_by(self, environment: Mapping[str, str]) -> dict[str, str]:
         """What AWS's own variables say, or else holds for all that ask, for delta-rs: of those and such as it takes for them the first would win."""
         endpoint = environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")
-        region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+        region = region_of(environment)
         if not region and (environment.get("REGION") or environment.get("DEFAULT_REGION")):
-            # Where nobody says, all else asks there.
-            region = "us-east-1"
+            region = FIRST_REGION
         # Other programs' are of seconds without a unit, which it cannot read.
         patience = "5s" if environment.get("CONNECT_TIMEOUT") else None
         told = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": region, "connect_timeout": patience}

@@ -250,8 +250,27 @@ def test_what_delta_rs_reads_from_the_environment_alone() -> None:
         "AWS_WEB_IDENTITY_TOKEN_FILE": "/token",
         "AWS_ROLE_ARN": "arn:role",
         "AWS_ROLE_SESSION_NAME": "distributary",
+        "AWS_DEFAULT_REGION": "us-east-1",
         ROLE_OF_ONE: "true",
     }
+
+
+def test_who_asks_by_a_token_has_delta_rs_told_the_region() -> None:
+    """Of AWS's token service, which it asks in the region that the environment says, and in none else."""
+    told = {"AWS_WEB_IDENTITY_TOKEN_FILE": "/token", "AWS_ROLE_ARN": "arn:role"}
+    for given in (s3(region="eu-central-1"), s3(region="eu-central-1", login=BY_TOKEN)):
+        environment = {} if given.s3.login.role_arn else dict(told)
+        given.tell(BUCKET, environment)
+        assert environment["AWS_DEFAULT_REGION"] == "eu-central-1"
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            said = {**environment, "AWS_DEFAULT_REGION": "", name: "us-west-2"}
+            before = dict(said)
+            given.tell(BUCKET, said)
+            assert said == before
+    for given in (s3(login=KEYS), s3(login={"profile": "lake"}), s3(endpoint="http://127.0.0.1:9000")):
+        environment = dict(told)
+        given.tell(BUCKET, environment)
+        assert environment == told
 
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [
