@@ -226,7 +226,7 @@ class StorageOptions(Group):
         self._require_no_other(place, os.environ)
         client = {**self.http.client(), "allow_http": self._is_plain(place)}
         retry = {"retry_timeout": timedelta(seconds=self.http.retry_seconds)}
-        credentials = self.s3.login.credentials() if place.kind == "s3" else None
+        credentials = self._asked_for(place)
         return ForObstore(self._config(place), client, retry, credentials)
 
     def for_delta(self, place: Place) -> dict[str, str]:
@@ -306,8 +306,14 @@ class StorageOptions(Group):
 
     def keys_are_away(self, place: Place) -> bool:
         """Whether keys for a place have to be asked for, and nobody answered when that was done last."""
-        credentials = self.s3.login.credentials() if place.kind == "s3" else None
+        credentials = self._asked_for(place)
         return credentials is not None and credentials.away
+
+    def _asked_for(self, place: Place) -> AwsCredentials | None:
+        """What gives the keys that have to be asked for, where there are such."""
+        if place.kind != "s3":
+            return None
+        return self.s3.login.credentials(os.environ.get("AWS_REGION") or self.s3.region)
 
     def masked(self, text: str) -> str:
         """The text with every secret of these options blotted out."""
@@ -339,7 +345,7 @@ class StorageOptions(Group):
         return next(iter(told), "").startswith("http://")
 
     def _delta_keys(self, place: Place) -> dict[str, str]:
-        credentials = self.s3.login.credentials() if place.kind == "s3" else None
+        credentials = self._asked_for(place)
         if credentials is None:
             return {}
         keys = credentials()

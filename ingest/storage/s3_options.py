@@ -117,9 +117,9 @@ class S3Login(Group):
         """Whether the keys have to be asked for."""
         return self.web_identity_token_file is None and (self.profile or self.role_arn) is not None
 
-    def credentials(self) -> AwsCredentials | None:
-        """What gives the keys that have to be asked for, one for all in this process. Raises ConfigError where it cannot."""
-        return _credentials(self) if self.asked_for else None
+    def credentials(self, region: str | None) -> AwsCredentials | None:
+        """What gives the keys that have to be asked for, one for all in this process; a role is asked for in this region. Raises ConfigError where it cannot."""
+        return _credentials(self, region) if self.asked_for else None
 
 
 # By these delta-rs takes on a role, and no other client.
@@ -179,7 +179,7 @@ def file_with_keys(environment: Mapping[str, str], login: S3Login) -> str | None
 
 
 @lru_cache(maxsize=8)
-def _credentials(login: S3Login) -> AwsCredentials:
+def _credentials(login: S3Login, region: str | None) -> AwsCredentials:
     # boto3 takes twelve MiB of each of Spark's workers, and nobody else needs it.
     from distributary.ingest.storage.aws_credentials import AwsCredentials  # noqa: PLC0415
 
@@ -189,7 +189,7 @@ def _credentials(login: S3Login) -> AwsCredentials:
         aws_session_token=login.session_token,
     )
     keys = {name: str(value) for name, value in static.items()}
-    return AwsCredentials(keys, login.profile, login.role_arn, login.role_session_name)
+    return AwsCredentials(keys, login.profile, login.role_arn, login.role_session_name, region)
 
 
 class S3Encryption(Group):
