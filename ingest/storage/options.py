@@ -39,6 +39,17 @@ _AZURE_TENANTS = (
     *("AZURE_TENANT_ID", "AZURE_AUTHORITY_ID"),
 )
 
+# Whoever the environment says asks: the variables, and whether it takes a client and a tenant beside them. In the order in which obstore looks for them.
+_AZURE_WAYS: Mapping[str, tuple[tuple[str, ...], bool]] = {
+    "token": (("AZURE_STORAGE_TOKEN",), False),
+    "key": (_AZURE_KEYS, False),
+    "identity": (("AZURE_FEDERATED_TOKEN_FILE",), True),
+    "secret": (("AZURE_STORAGE_CLIENT_SECRET", "AZURE_CLIENT_SECRET"), True),
+    "signature": (("AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_SAS_TOKEN"), False),
+}
+
+_DELTAS_AZURE_WAYS = ("key", "signature", "token", "secret", "identity")
+
 _GOOGLE_FILES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH")
 
 
@@ -87,6 +98,19 @@ class Azure(Group):
             if self.federated_token_file is None and self._has_ids(environment):
                 # A pod's, which obstore is before it looks at either way, and delta-rs is not.
                 yield from at_odds(environment, "AZURE_FEDERATED_TOKEN_FILE")
+
+    def two_of(self, environment: Mapping[str, str]) -> list[str]:
+        """Where nobody is named, the variables of two who would ask: obstore looks for them in another order than delta-rs."""
+        if self != Azure(account=self.account, endpoint=self.endpoint):
+            return []
+        told = {
+            way: list(at_odds(environment, *names))
+            for way, (names, needs_ids) in _AZURE_WAYS.items()
+            if not needs_ids or self._has_ids(environment)
+        }
+        obstore = next((way for way in _AZURE_WAYS if told.get(way)), None)
+        delta = next((way for way in _DELTAS_AZURE_WAYS if told.get(way)), None)
+        return [] if obstore is None or delta is None or obstore == delta else [*told[obstore], *told[delta]]
 
     def _has_ids(self, environment: Mapping[str, str]) -> bool:
         """Whether a token of a workload identity would find its client and its tenant."""
@@ -237,8 +261,7 @@ class StorageOptions(Group):
             return dict(self.hdfs)
         # Another pipeline of the program may have told it meanwhile who that is.
         self._require_no_other(place, os.environ)
-        if place.kind == "s3":
-            self.require_delta_alike(place, os.environ)
+        self.require_delta_alike(place, os.environ)
         options = {
             _delta_name(place, name): _delta_text(value) for name, value in self._config(place).items()
         }
@@ -273,10 +296,17 @@ class StorageOptions(Group):
         environment.setdefault("AWS_ROLE_SESSION_NAME", login.role_session_name)
 
     def require_delta_alike(self, place: Place, environment: Mapping[str, str]) -> None:
-        """Raises ConfigError where delta-rs, and nobody else, would be another one at S3 than who asks here.
+        """Raises ConfigError where delta-rs would be another one than who asks here.
 
         It opens tables, and nothing else: what is beside them, and workers, are no concern of it.
         """
+        if place.kind == "azure" and (found := self.azure.two_of(environment)):
+            raise ConfigError(
+                f"storage: {', '.join(found)} in the environment are two who would ask, for {place}: one for files, and delta-rs as the other for tables; "
+                "unset what you do not mean for this program and its executors"
+            )
+        if place.kind != "s3":
+            return
         login = self.s3.login
         _refuse(place, self.s3.at_odds_with_delta(environment))
         if found := sorted(self.s3.taken_for_aws(environment)):

@@ -373,6 +373,41 @@ def test_who_asks_is_never_made_of_what_the_settings_and_the_environment_say(
     assert "planted" not in str(caught.value)
 
 
+IDS = ("AZURE_CLIENT_ID", "AZURE_TENANT_ID")
+
+
+@pytest.mark.parametrize(
+    ("names", "two"),
+    [
+        (("AZURE_STORAGE_SAS_TOKEN", "AZURE_FEDERATED_TOKEN_FILE", *IDS), True),
+        (("AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE", *IDS), True),
+        (("AZURE_STORAGE_SAS_TOKEN", "AZURE_CLIENT_SECRET", *IDS), True),
+        (("AZURE_STORAGE_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY"), True),
+        (("AZURE_STORAGE_TOKEN", "AZURE_STORAGE_SAS_TOKEN"), True),
+        (("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_FEDERATED_TOKEN_FILE", *IDS), False),
+        (("AZURE_STORAGE_SAS_TOKEN", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_ID"), False),
+        (("AZURE_FEDERATED_TOKEN_FILE", *IDS), False),
+        (("AZURE_STORAGE_SAS_TOKEN",), False),
+        ((), False),
+    ],
+)
+def test_tables_are_not_opened_as_another_one_than_files_are_where_azures_variables_name_two(
+    monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], two: bool
+) -> None:
+    """obstore takes a pod's identity before a signature, and delta-rs a signature before that."""
+    for name in names:
+        monkeypatch.setenv(name, "planted")
+    given = azure(account="games")
+    # What has no tables is asked for by one of them alone.
+    given.for_obstore(CONTAINER)
+    if not two:
+        given.for_delta(CONTAINER)
+        return
+    with pytest.raises(ConfigError, match=f"{names[1]}.* are two who would ask") as caught:
+        given.for_delta(CONTAINER)
+    assert names[0] in str(caught.value) and "planted" not in str(caught.value)
+
+
 def test_a_signature_is_refused_where_obstore_alone_would_be_the_pods_identity(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
