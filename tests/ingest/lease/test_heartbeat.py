@@ -9,9 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import wait
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -214,13 +213,22 @@ class Silent(PosixFiles):
 
     def __init__(self, root: Path) -> None:
         super().__init__(str(root))
-        self.reads, self.puts, self.waited = threading.Event(), threading.Event(), threading.Event()
+        self.reads, self.puts = threading.Event(), threading.Event()
         self.reads.set()
         self.puts.set()
+        self.waited, self.was_read = threading.Event(), threading.Event()
+        self.deletes = True
 
     def read(self, path: str) -> bytes:
         self.reads.wait()
-        return super().read(path)
+        found = super().read(path)
+        self.was_read.set()
+        return found
+
+    def delete(self, paths: Iterable[str]) -> None:
+        if not self.deletes:
+            raise ConnectionError("away again")
+        super().delete(paths)
 
     def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
         if not self.puts.is_set():
@@ -252,25 +260,27 @@ def test_an_end_does_not_wait_for_a_store_that_gives_no_answer(tmp_path: Path) -
 @pytest.mark.parametrize("when", ["while it is watched for", "behind the next one's"])
 def test_a_sign_that_comes_late_is_nobodys_who_lives(tmp_path: Path, when: str) -> None:
     """A run that opens its pipeline anew behind an outage took it for another run's, or gave no sign any more."""
-    files, again = Silent(tmp_path), PosixFiles(str(tmp_path))
+    files, again = Silent(tmp_path), Silent(tmp_path)
     mine, mine_again = Heartbeat(files, 0.1), Heartbeat(again, 0.2)
     assert mine.acquire(ME)
     files.puts.clear()
     assert files.waited.wait(60)
     released = wait([aside(mine.release)], 30 * 0.1).done
+    files.deletes = False
     if not released:
         files.puts.set()
     assert released
     acquired = aside(lambda: mine_again.acquire(ME))
+    assert again.was_read.wait(60)
     if when != "while it is watched for":
         assert acquired.result()
     files.puts.set()
     assert acquired.result()
-    sign, until = again.read(HOLDER), time.monotonic() + 60
-    while json.loads(sign)["id"] != mine_again._id or json.loads(sign)["beat"] < 2:
+    until, beat = time.monotonic() + 60, 0
+    while beat < 3:
         assert time.monotonic() < until
-        with suppress(FileNotFoundError):
-            sign = again.read(HOLDER)
+        sign = json.loads(again.read(HOLDER))
+        beat = sign["beat"] if sign["id"] == mine_again._id else 0
     mine_again.release()
     assert is_gone(again)
 
