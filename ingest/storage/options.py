@@ -17,7 +17,7 @@ from distributary.files import tag_of
 from distributary.ingest.storage.authorities import authorities_of, keep_trusted
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.ingest.storage.place import Kind, Place
-from distributary.ingest.storage.s3_options import FIRST_REGION, ROLE_OF_ONE, S3, file_with_keys, region_of
+from distributary.ingest.storage.s3_options import ROLE_OF_ONE, S3, file_with_keys, region_of
 from distributary.passed_on_options import ClientOptions, without_secrets
 from distributary.values import Group, OptionalFile, PositiveSeconds, Seconds, Secret, Wrong
 
@@ -279,9 +279,9 @@ class StorageOptions(Group):
             return
         if login.web_identity_token_file is not None:
             self._tell_role(place, environment)
-        if login.is_by_token(environment) and not region_of(environment):
+        if self.s3.region is not None and login.is_by_token(environment) and not region_of(environment):
             # It asks AWS's token service nothing without one, whatever the settings say.
-            environment["AWS_DEFAULT_REGION"] = self.s3.region or FIRST_REGION
+            environment["AWS_DEFAULT_REGION"] = self.s3.region
 
     def _tell_role(self, place: Place, environment: MutableMapping[str, str]) -> None:
         login = self.s3.login

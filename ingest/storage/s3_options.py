@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # Put into the environment with a role that delta-rs finds there alone, and that one pipeline of the program has: nobody else has it.
 ROLE_OF_ONE = "DISTRIBUTARY_AWS_ROLE_OF_ONE"
 
-FIRST_REGION = "us-east-1"
-"""Where the crate asks if nobody says where."""
+# Where the crate asks if nobody says where.
+_FIRST_REGION = "us-east-1"
 
 
 def region_of(environment: Mapping[str, str]) -> str | None:
@@ -280,7 +280,7 @@ class S3(Group):
         endpoint = environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")
         region = region_of(environment)
         if not region and (environment.get("REGION") or environment.get("DEFAULT_REGION")):
-            region = FIRST_REGION
+            region = _FIRST_REGION
         # Other programs' are of seconds without a unit, which it cannot read.
         patience = "5s" if environment.get("CONNECT_TIMEOUT") else None
         told = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": region, "connect_timeout": patience}
