@@ -84,6 +84,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.probe import require_usable
 from distributary.ingest.tables.change import LOG_RETENTION, log_retention
+from distributary.ingest.tables.handle import require_same
 from distributary.ingest.tables.known import MadeWith, TableBook, folder_of_topics
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
@@ -422,6 +423,7 @@ _ASKED, _WARM = "spark.distributary.workersAsked", "spark.distributary.workersWa
 def _make_ready(spark: SparkSession, root: Files, checkpoint: Checkpoint) -> None:
     """Raises SetupError where the place of the tables cannot be used, or the session's workers, which are asked once, cannot work."""
     require_usable(root)
+    require_same(root)
     if not spark.conf.get(_ASKED, ""):
         places = [root] if root.remote else [root, checkpoint.files]
         require_workers(spark, places, ["distributary.ingest.worker.demux"])

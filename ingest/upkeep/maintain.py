@@ -33,7 +33,7 @@ from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
-from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.handle import opened, require_same
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.log_checkpoint import shorten_tail
 from distributary.ingest.tables.state import state_of
@@ -182,6 +182,7 @@ def maintain(
     _require_long_enough(wish)
     root = open_files(settings.sink.root, settings.storage)
     try:
+        require_same(root)
         owners = Records(root).all()
         own = Checkpoint(open_files(settings.checkpoint, settings.storage))
         mine, whose = Records(root).of_pipeline(settings.name, known_id(own))
