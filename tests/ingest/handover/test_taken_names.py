@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from tests.ingest import queries
 from tests.ingest.e2e.handmade import Schema
@@ -15,10 +17,14 @@ from tests.ingest.queries import GOLF, Query
 
 from distributary.errors import ConfigError
 from distributary.ingest.checkpoint.generation import StartMode
+from distributary.ingest.columns.layout import SOURCE, Layout
 from distributary.ingest.handover.heritage import Heritage
 from distributary.ingest.handover.reaching import Reaching
+from distributary.ingest.handover.taken_names import require_free_names
+from distributary.ingest.kafka.columns import table_schema
 from distributary.ingest.settings.groups import Columns
-from distributary.ingest.tables.known import MadeWith, TableBook
+from distributary.ingest.tables.change import create
+from distributary.ingest.tables.known import ENTITY_PROPERTY, MadeWith, TableBook
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.memory import MemoryRegistry
 
@@ -67,3 +73,19 @@ def test_other_names_are_free(root: Path) -> None:
     assert (
         with_columns(root, Columns(kafka_ts="ts")).start("from_tables", "other", (), WORLD).mode == "resume"
     )
+
+
+def test_what_the_ledger_of_changes_does_not_tell_any_more_keeps_nobody_from_going_on(root: Path) -> None:
+    for file in (root / "lake" / "ledger_changes").glob("*.parquet"):
+        file.unlink()
+    start = with_columns(root, Columns(kafka_ts="ts")).start("from_tables", "games", (), WORLD)
+    assert start.mode == "from_tables"
+
+
+def test_a_table_made_anew_by_these_names_has_the_field_elsewhere(root: Path) -> None:
+    """The ledger of changes tells of the one before it as well."""
+    columns, table = Columns(kafka_ts="ts"), root / "lake" / GOLF
+    shutil.rmtree(table)
+    field = pa.field("ts_26dbd2a1", pa.string(), metadata={SOURCE: b"ts"})
+    create(table, table_schema(columns, Layout(pa.schema([field]))), {ENTITY_PROPERTY: "golf"})
+    require_free_names(TableBook(str(root / "lake"), columns, None, made_with=MadeWith(named=folder)), [GOLF])
