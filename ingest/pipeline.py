@@ -285,7 +285,8 @@ def open_pipeline(
         rules = run_rules(settings, expression, conditions)
         tables = tables_of(settings, root, rules, spark, native)
         made_with = tables.made_with
-        heritage = Heritage(Reaching(tables, native, spark, partial(checkpoint_at, settings.storage)))
+        at = partial(checkpoint_at, settings.storage)
+        heritage = Heritage(Reaching(tables, native, spark, at, rules.changes.widens))
         generation = _generation(settings, channels, checkpoint, heritage, tables)
         tables.made_with = replace(made_with, topics=generation.world.topics)
         native.expect(lambda url: app_of(generation.id, url.rpartition("/")[2]))

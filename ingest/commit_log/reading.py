@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.commit_log import entry_json
-from distributary.ingest.commit_log.entries import NONE, Batch, Entry, Rewritten, Standing
+from distributary.ingest.commit_log.entries import NONE, Batch, Entry, Rewritten, Standing, Start
 from distributary.ingest.storage.contract import Files
 
 ENTRIES, CLOSED = "log", "closed"
@@ -56,6 +56,8 @@ class CommitLog:
     def __init__(self, files: Files) -> None:
         """`files` are the checkpoint's."""
         self.files = files
+        # What the start that was asked about last says of topics, by its number, which no other one has.
+        self._begun: tuple[int, Standing] | None = None
 
     @property
     def url(self) -> str:
@@ -90,10 +92,45 @@ class CommitLog:
         path = entry_path(number)
         try:
             with self._undamaged(path):
-                entry = entry_json.from_json(entry_json.value_of(self.files.read(path), self._where(path)))
+                value = entry_json.value_of(self.files.read(path), self._where(path))
+                start = entry_json.start_of(value)
+                begun = None if start is None else self._begun_by(start)
+                if start is not None and begun is None:
+                    if number > self.closed():
+                        raise self.missing(start)
+                    return None
+                entry = entry_json.from_json(value, begun)
                 if entry.number != number:
                     raise ValueError(f"it is entry {entry.number}")
                 return entry
+        except FileNotFoundError:
+            return None
+
+    def _begun_by(self, start: int) -> Standing | None:
+        """How a start found the log, as far as the entries of its run do not say it; None where all of these are closed. Raises CheckpointMismatch where it is lost."""
+        known = self._begun
+        while known is None or known[0] != start:
+            closed = self.closed()
+            told = None if start > closed else self._told_at_closing(closed, start)
+            if told is None:
+                # Of a closed one that is there still, the entries of its run are closed as well, and nothing rests on what they say of topics.
+                entry = self.entry(start)
+                told = entry.so_far if isinstance(entry, Start) else None
+            if self.closed() != closed:
+                continue
+            if told is None and start > closed:
+                raise self.missing(start)
+            if told is None:
+                return None
+            known = self._begun = start, told
+        return known[1]
+
+    def _told_at_closing(self, closed: int, start: int) -> Standing | None:
+        path = closed_path(closed)
+        try:
+            with self._undamaged(path):
+                value = entry_json.value_of(self.files.read(path), self._where(path))
+                return entry_json.begun_from_json(value, start)
         except FileNotFoundError:
             return None
 

@@ -229,7 +229,9 @@ def _check_rows(batch: Batch, held: Held) -> Iterator[Difference]:
     said = rows.tables + rows.quarantined + rows.already
     # What the settings of then let go, those of a later replay may have given a row, and the other way round.
     more, fewer = max(0, min(_within(held.added, batch), rows.dropped)), _within(held.out, batch)
-    if batch.merged or (batch.merged is None and held.merged.partitions()):
+    # What an earlier generation had committed may be in those tables, too, where this batch brought nothing to them.
+    merged = held.merged.partitions() if batch.merged is None else batch.merged or rows.already
+    if merged:
         yield from _check_merged(batch, in_tables, in_merged, (more, fewer))
     elif rows.already and not said - rows.purged - fewer <= in_tables + in_quarantine <= said + more:
         detail = f"its offsets have {in_tables + in_quarantine:,} rows, the ledger says {said:,}"
