@@ -17,6 +17,7 @@ from distributary.codecs.writing.json_text import texts
 from distributary.ingest.clustering.reading import alive, opened_in
 from distributary.ingest.inputs.delta.versions import BEFORE, CAME, CHANGE, DELETED, GONE, RowsFile
 from distributary.ingest.merge import vectors
+from distributary.ingest.merge.columns import at_places
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.reshaping.texts import as_texts
 from distributary.ingest.spark.tasks.parts import by_parts
@@ -110,7 +111,7 @@ def _rows(
                 table = table.set_column(at, columns.field(at), pa.repeat(pa.scalar(change), count))
             for begin in range(0, len(kept), _AT_ONCE):
                 some = kept[begin : begin + _AT_ONCE]
-                yield _placed(table.take(pa.array(some)), file, some + file.offset + first)
+                yield _placed(at_places(table, some), file, some + file.offset + first)
 
 
 def _marked(place: Files, action: Action | None) -> vectors.Positions:
