@@ -161,7 +161,8 @@ def values_at_places(values: pa.ChunkedArray, places: Places) -> pa.ChunkedArray
 
     Each array's by themselves: Arrow brings all of them together first, and there is no room for more than 2 GiB of text.
     """
-    edges = np.cumsum([0, *map(len, values.chunks)])
+    # Numbers without a sign make fractions of what is taken from them.
+    places, edges = places.astype(np.int64), np.cumsum([0, *map(len, values.chunks)])
     cuts = np.searchsorted(places, edges)
     parts = zip(values.chunks, edges, cuts, cuts[1:], strict=False)
     taken = [chunk.take(pa.array(places[low:high] - first)) for chunk, first, low, high in parts]

@@ -109,6 +109,7 @@ def test_rows_are_taken_of_more_text_than_one_array_has_room_for() -> None:
     few = at_places(rows, np.array([1, MUCH - 1, MUCH, MUCH, 2 * MUCH - 1]))
     assert few["id"].to_pylist() == [1, MUCH - 1, MUCH, MUCH, 2 * MUCH - 1]
     assert [len(text) for text in few["v"].to_pylist()] == [2**20] * 5
+    assert at_places(rows, np.array([MUCH], np.uint64))["id"].to_pylist() == [MUCH]
     assert at_places(rows, np.empty(0, np.int64)).num_rows == 0
     assert staying(rows, np.arange(3, 2 * MUCH, dtype=np.uint32), 0)["id"].to_pylist() == [0, 1, 2]
 
