@@ -133,10 +133,17 @@ def _in_order(
         return
     with_places = (
         rows.append_column(_PLACE, pa.array(looked.curve.places(_values(rows, target.by))))
-        for rows in rows_in(place, files, target.columns)
+        for group in rows_in(place, files, target.columns)
+        for rows in _in_pieces(group)
     )
     for stretch in _stretches(with_places, looked.cuts):
         yield _sorted(stretch, target.by)
+
+
+def _in_pieces(rows: pa.Table) -> Iterator[pa.Table]:
+    """Rows as memory is for: they change their order, and of text Arrow brings no more than 2 GiB together for that."""
+    most = max(1, MEMORY_BYTES * rows.num_rows // max(rows.nbytes, 1))
+    yield from (rows.slice(begin, most) for begin in range(0, rows.num_rows, most))
 
 
 def _stretches(rows: Iterable[pa.Table], cuts: Places) -> Iterator[pa.Table]:

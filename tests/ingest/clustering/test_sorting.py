@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.ingest.merge.test_columns import MUCH, much_text
 
 from distributary.ingest.clustering import sorting
 from distributary.ingest.clustering.sorting import write_sorted
@@ -182,3 +183,12 @@ def test_any_rows_are_kept_as_they_are(
     made = written(place, [pa.Table.from_pylist(told, COLUMNS)] if told else [], file_bytes)
     found = sorted((row for some in rows_of(place, made) for row in some), key=lambda row: row["n"])
     assert found == told
+
+
+def test_of_more_text_than_one_array_has_room_for_some_rows_change_their_order_at_a_time() -> None:
+    pieces = list(sorting._in_pieces(much_text()))
+    assert sum(piece.num_rows for piece in pieces) == 2 * MUCH
+    assert max(piece.nbytes for piece in pieces) <= sorting.MEMORY_BYTES
+    last = pieces[-1].take(pa.array([2, 0]))
+    assert last["id"].to_pylist() == [2 * MUCH - len(pieces[-1]) + 2, 2 * MUCH - len(pieces[-1])]
+    assert list(sorting._in_pieces(COLUMNS.empty_table())) == []
