@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -111,14 +112,18 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
     root = open_files(settings.sink.root, settings.storage)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     own = read_generation(checkpoint)
+    records = Records(root)
     owners = {
         table: owner
-        for table, owner in Records(root).all().items()
+        for table, owner in records.all().items()
         # Where it has another name since its last run, records tell the one before.
         if owner.pipeline == settings.name or (own is not None and owner.generation == own.id)
     }
     generations = {owner.generation for owner in owners.values()}
-    at = _whole(root, settings.name, generations, batch, None if own is None else own.id)
+    # One whose tables another took over owns none any more, and may have come behind the batch as well.
+    ever = {} if batch is None else records.ever()
+    had = {one.generation for table in owners.keys() & ever.keys() for one in ever[table]} - generations
+    at = _whole(root, settings.name, generations, batch, None if own is None else own.id, had=had)
     parked = _parked(checkpoint, at.generation)
     # Amid a reset tables are half full; those of before it belong together.
     if any(True for _ in going(checkpoint.files, RESETS)):
@@ -210,13 +215,23 @@ def _said(error: Exception) -> str:
     return without_logins(" ".join(str(error).split()))[:_MOST_TOLD] or type(error).__name__
 
 
-def _whole(
-    root: Files, pipeline: str, generations: set[str], batch: int | None, own: str | None = None
+def _whole(  # noqa: PLR0913 - whose batch, and which
+    root: Files,
+    pipeline: str,
+    generations: set[str],
+    batch: int | None,
+    own: str | None = None,
+    *,
+    had: AbstractSet[str] = frozenset(),
 ) -> _Batch:
-    """The generation and the number of a batch that the ledger has, which every batch comes to last; `own` is that of the checkpoint, where it is known."""
+    """The generation and the number of a batch that the ledger has, which every batch comes to last.
+
+    own  the checkpoint's generation, where it is known
+    had  those that own no table any more: of their batches none is meant
+    """
     place = root.below(BATCHES_TABLE)
     try:
-        return _told(place, pipeline, generations, batch, own)
+        return _told(place, pipeline, generations, batch, own, had=had)
     except (ConnectionError, TimeoutError):
         raise
     except _UNREADABLE as error:
@@ -226,7 +241,15 @@ def _whole(
         ) from error
 
 
-def _told(place: Files, pipeline: str, generations: set[str], batch: int | None, own: str | None) -> _Batch:
+def _told(  # noqa: PLR0913 - as `_whole`
+    place: Files,
+    pipeline: str,
+    generations: set[str],
+    batch: int | None,
+    own: str | None,
+    *,
+    had: AbstractSet[str],
+) -> _Batch:
     newest = newest_version(place)
     apps = {app_of(generation, BATCHES_TABLE): generation for generation in generations}
     nearest: int | None = None
@@ -241,6 +264,7 @@ def _told(place: Files, pipeline: str, generations: set[str], batch: int | None,
                 if batch in (None, nearest):
                     return _Batch(*found, is_newest=True)
             break
+        later |= {name for app in told if (name := app.partition("/")[0]) in had}
         for app, number in told.items():
             if app not in apps:
                 continue

@@ -166,8 +166,9 @@ class _Looking:
 
 
 def _met(opened_file: DataColumns, number: int, wanted: pa.Schema, rows: Rows) -> Mask:
-    read = opened_file.table(number, wanted).combine_chunks()
-    return np.concatenate([np.empty(0, bool), *(rows.met(batch) for batch in read.to_batches())])
+    # Of more than 2 GiB of text in structs no one array can be made.
+    some = opened_file.table(number, wanted).to_batches()
+    return np.concatenate([np.empty(0, bool), *map(rows.met, some)])
 
 
 def _actions(files: Sequence[_File], erasure: str) -> list[dict[str, Any]]:

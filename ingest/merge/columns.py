@@ -159,13 +159,16 @@ def at_places(rows: pa.Table, places: Places) -> pa.Table:
 def values_at_places(values: pa.ChunkedArray, places: Places) -> pa.ChunkedArray:
     """A column's values at these places, which ascend.
 
-    Each array's by themselves: Arrow brings all of them together first, and there is no room for more than 2 GiB of text.
+    Each array's by themselves: Arrow brings all of them together first, and there is no room for more than 2 GiB of text. Of arrays
+    without any nothing stays: whoever takes rows of what was taken would have more of them each time.
     """
     # Numbers without a sign make fractions of what is taken from them.
     places, edges = places.astype(np.int64), np.cumsum([0, *map(len, values.chunks)])
     cuts = np.searchsorted(places, edges)
     parts = zip(values.chunks, edges, cuts, cuts[1:], strict=False)
-    taken = [chunk.take(pa.array(places[low:high] - first)) for chunk, first, low, high in parts]
+    taken = [
+        chunk.take(pa.array(places[low:high] - first)) for chunk, first, low, high in parts if low < high
+    ]
     return pa.chunked_array(taken, values.type)
 
 

@@ -215,13 +215,13 @@ def told_of(app: str, number: int) -> bytes:
     return json.dumps({"txn": {"appId": app, "version": number}}).encode()
 
 
-def filled(root: Path, table: str, *entries: bytes, owner: str | None = None) -> None:
-    """A table whose log has these entries."""
+def filled(root: Path, table: str, *entries: bytes, owners: tuple[str, ...] = ()) -> None:
+    """A table whose log has these entries, and which these owners had one after the other."""
     place = files_at(root).below(table)
     for version, content in enumerate([lays(), *entries]):
         place.put(entry_path(version), content)
-    if owner is not None:
-        Records(files_at(root)).put(table, 0, Owner("games", "/log", owner))
+    for number, owner in enumerate(owners):
+        Records(files_at(root)).put(table, number, Owner("games", "/log", owner))
 
 
 @pytest.mark.parametrize("upkeep", [[], [lays("b")]])
@@ -230,8 +230,8 @@ def test_as_of_a_batch_of_a_checkpoint_before_nothing_has_rows_of_a_later_one(
 ) -> None:
     """As where everything was read once more into tables of other names, and those of before were left where they are."""
     root = tmp_path / "lake"
-    filled(root, GOLF, told_of("before/events", 40), told_of("before/events", 41), owner="before")
-    filled(root, QUEST, told_of("now/events", 0), *upkeep, owner="now")
+    filled(root, GOLF, told_of("before/events", 40), told_of("before/events", 41), owners=("before",))
+    filled(root, QUEST, told_of("now/events", 0), *upkeep, owners=("now",))
     for table in (QUARANTINE_TABLE, BATCHES_TABLE):
         apps = [(app_of("before", table), 41), (app_of("now", table), 0)]
         filled(root, table, *(told_of(*one) for one in apps), *upkeep)
@@ -250,6 +250,24 @@ def test_as_of_a_batch_of_a_checkpoint_before_nothing_has_rows_of_a_later_one(
         QUEST: newest - 1,
         QUARANTINE_TABLE: newest,
         BATCHES_TABLE: newest,
+    }
+
+
+def test_nor_rows_of_one_whose_tables_the_newest_took_over(tmp_path: Path) -> None:
+    """As by `from_tables`, after everything was read once more into tables of other names: it owns none any more."""
+    root = tmp_path / "lake"
+    filled(root, GOLF, told_of("before/events", 41), owners=("before",))
+    filled(root, QUEST, told_of("between/events", 7), told_of("now/events", 0), owners=("between", "now"))
+    for table in (QUARANTINE_TABLE, BATCHES_TABLE):
+        apps = [("before", 40), ("before", 41), ("between", 7), ("now", 0)]
+        filled(root, table, *(told_of(app_of(of, table), number) for of, number in apps))
+    found = versions_at(settings(tmp_path), 40)
+    assert {one.table: one.version for one in found.tables} == {QUARANTINE_TABLE: 1, BATCHES_TABLE: 1}
+    found = versions_at(settings(tmp_path), 41)
+    assert {one.table: one.version for one in found.tables} == {
+        GOLF: 1,
+        QUARANTINE_TABLE: 2,
+        BATCHES_TABLE: 2,
     }
 
 

@@ -20,6 +20,7 @@ from deltalake import DeltaTable, QueryBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.ingest.history.kept import Kept, rule_by
+from tests.ingest.merge.test_columns import MUCH, much_text
 from tests.ingest.merge.test_upsert import START
 from tests.ingest.merge.upserted import Upserted, cleaned_up, make, ordered_by, written
 from tests.ingest.power import Disk
@@ -198,6 +199,25 @@ def test_where_others_are_first_each_time_it_fails_and_rows_are_not_merely_left(
     with pytest.raises(PipelineError, match="3 times another writer was first"):
         without_rows(table.place, who("ann"), "this")
     assert said(table) == [(1, "ann"), (2, "bob")]
+
+
+def test_fields_of_a_struct_are_looked_at_that_has_more_text_than_one_array_has_room_for() -> None:
+    ids = iter(much_text()["id"].to_numpy().reshape(2, MUCH))
+    texts = (pa.StructArray.from_arrays([next(ids), one], ["id", "v"]) for one in much_text()["v"].chunks)
+    rows = pa.table({"who": pa.chunked_array(list(texts))})
+
+    class Much:
+        """An open file."""
+
+        def table(self, number: int, columns: pa.Schema) -> pa.Table:
+            return rows.select(columns.names)
+
+    def met(some: pa.RecordBatch) -> Any:
+        return some["who"].field("id").to_numpy() % MUCH == 7
+
+    much: Any = Much()
+    found = rewriting._met(much, 0, rows.schema, Rows(frozenset({"who"}), met))
+    assert np.flatnonzero(found).tolist() == [7, MUCH + 7]
 
 
 def test_rows_go_though_another_entry_took_the_place_of_the_one_by_which_they_went(
