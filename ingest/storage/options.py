@@ -262,7 +262,8 @@ class StorageOptions(Group):
         client = {**self.http.client(), "allow_http": self._is_plain(place)}
         retry = {"retry_timeout": timedelta(seconds=self.http.retry_seconds)}
         credentials = self._asked_for(place)
-        return ForObstore(self._config(place), client, retry, credentials)
+        told = self.s3.one_of(os.environ) if place.kind == "s3" else {}
+        return ForObstore({**told, **self._config(place)}, client, retry, credentials)
 
     def for_delta(self, place: Place) -> dict[str, str]:
         """delta-rs' `storage_options` for this place; those for minutes only where keys have to be asked for. Raises ConfigError as `for_obstore` does."""

@@ -295,3 +295,16 @@ def test_aws_own_variables_win_over_what_delta_rs_takes_for_them(monkeypatch: py
     told = s3().for_delta(BUCKET)
     assert (told["AWS_ENDPOINT_URL"], told["AWS_REGION"]) == (*own.values(),)
     assert s3(region="eu-west-1").for_delta(BUCKET)["AWS_REGION"] == "eu-west-1"
+
+
+def test_files_and_tables_are_in_one_store_where_the_environment_names_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """obstore took either of them, and delta-rs is told the one of AWS's own tools."""
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:1/{name.lower()}")
+    asked = s3(login=KEYS, region="us-east-1").model_copy(update={"http": Http(retry_seconds=0)})
+    assert asked.for_delta(BUCKET)["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1/aws_endpoint_url"
+    with pytest.raises(OSError, match="/aws_endpoint_url/"):
+        open_files(Place.parse("s3://named-twice/lake"), asked).read("one")
