@@ -81,10 +81,9 @@ from distributary.ingest.source.contract import Channels, Records
 from distributary.ingest.source.moments import first_offsets, last_offsets
 from distributary.ingest.spark.workers import require_workers
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.storage.probe import require_usable
 from distributary.ingest.tables.change import LOG_RETENTION, log_retention
-from distributary.ingest.tables.handle import require_same
 from distributary.ingest.tables.known import MadeWith, TableBook, folder_of_topics
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.registry.base import SchemaRegistry
@@ -271,7 +270,7 @@ def open_pipeline(
     expression = expression_of(spark, settings.route, settings.decode)
     conditions = conditions_of(spark, settings)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     checkpoint.make()
     # Before a generation is born, which would hold whoever repairs what is not usable to this place. Where it has to be watched whether
     # somebody holds the lease, it is done meanwhile; a folder's locks tell at once, and whoever is too many does none of it.
@@ -424,7 +423,6 @@ _ASKED, _WARM = "spark.distributary.workersAsked", "spark.distributary.workersWa
 def _make_ready(spark: SparkSession, root: Files, checkpoint: Checkpoint) -> None:
     """Raises SetupError where the place of the tables cannot be used, or the session's workers, which are asked once, cannot work."""
     require_usable(root)
-    require_same(root)
     if not spark.conf.get(_ASKED, ""):
         places = [root] if root.remote else [root, checkpoint.files]
         require_workers(spark, places, ["distributary.ingest.worker.demux"])

@@ -20,7 +20,7 @@ from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import newest_version, transactions_in
 from distributary.ingest.tables.transaction import ERASURE, is_of_replay
@@ -109,7 +109,7 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
     >>> {one.batch for one in versions.tables} == {versions.batch}
     True
     """
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     own = read_generation(checkpoint)
     records = Records(root)

@@ -40,7 +40,7 @@ from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import (
@@ -174,7 +174,7 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
         # A variable of the shell that is not set: who is meant is nobody, and records with an empty key are others.
         raise ConfigError("--key is empty; give it the key of a record, or leave it out")
     condition = conditions_ahead([("--where", wanted.where)])[wanted.where]
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     try:
         checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
         mine, whose = Records(root).of_pipeline(settings.name, known_id(checkpoint))

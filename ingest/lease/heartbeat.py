@@ -40,6 +40,7 @@ class Heartbeat:
     def __init__(self, files: Files, beat_seconds: float = BEAT_SECONDS) -> None:
         self._files, self._beat_seconds = files, beat_seconds
         self._id, self._said = uuid.uuid4().hex, b"{}"
+        self._mine = {self._id}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._looked: Future[bytes | None] | None = None
@@ -59,6 +60,9 @@ class Heartbeat:
         if (sign := self._newest()) not in (dead, None) and not _is_let_go(sign):
             return False
         self._said = holder
+        # One that was under way when its process fell asleep may come yet, and is no newer run's.
+        if (followed := _id_of(dead)) is not None:
+            self._mine.add(followed)
         self._files.put(HOLDER, self._sign(0))
         self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
         self._thread.start()
@@ -121,14 +125,14 @@ class Heartbeat:
         return json.dumps({**json.loads(self._said), "id": self._id, "beat": number}).encode()
 
     def _is_mine(self, *, gone: bool) -> bool:
-        """Whether the newest sign is this process's: one that stood still for long may have been given up for dead.
+        """Whether the newest sign is this process's, or of somebody whom it followed: one that stood still for long may have been given up for dead.
 
         `gone` is whether that holds where there is none, too: a store may once say so of one that is there, or a user take it away.
         """
         newest = self._newest()
         if newest is None:
             return gone
-        return _id_of(newest) == self._id or _is_let_go(newest)
+        return _id_of(newest) in self._mine or _is_let_go(newest)
 
     def _newest(self) -> bytes | None:
         try:

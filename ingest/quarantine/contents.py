@@ -20,7 +20,7 @@ from distributary.ingest.quarantine.rows import identities, of_quarantine, rows_
 from distributary.ingest.quarantine.whose import whose_are
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import tables_at
 
 _GROUPED = ("reason", "schema", "kafka_topic")
 
@@ -110,7 +110,7 @@ class Contents:
 
 def contents(settings: Settings, chosen: Chosen | None = None) -> Contents:
     """What a pipeline has in quarantine; runs may go on meanwhile. Raises PipelineError where that cannot be read."""
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     found: dict[tuple[Any, ...], Group] = {}
     for rows in of_quarantine(root, whose_are(settings, root)):
         for group in _groups(rows.filter((chosen or Chosen()).of(rows))):
@@ -175,7 +175,7 @@ class Found:
 
 def records(settings: Settings, chosen: Chosen, most: int = 1, *, payload: bool = False) -> Found:
     """Single records in quarantine; their keys and values only where `payload` asks for them. Raises PipelineError where it cannot be read."""
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     order = [(name, "ascending") for name in IDENTITY[2:]]
     total, first = 0, None
     for rows in of_quarantine(root, whose_are(settings, root), [*_SHOWN, *_BYTES]):

@@ -119,4 +119,6 @@ def _renews_itself(keys: Any) -> bool:
 
 
 def _credential(key: str, secret: str, token: str | None, until: datetime) -> dict[str, Any]:
-    return {"access_key_id": key, "secret_access_key": secret, "token": token, "expires_at": until}
+    # boto3's is of a time zone of its own, and obstore takes none but this one.
+    expires_at = until.astimezone(timezone.utc)
+    return {"access_key_id": key, "secret_access_key": secret, "token": token, "expires_at": expires_at}

@@ -95,7 +95,7 @@ class Azure(Group):
             yield from at_odds(environment, *_AZURE_KEYS)
             if self.client_secret is None:
                 yield from at_odds(environment, "AZURE_STORAGE_CLIENT_SECRET", "AZURE_CLIENT_SECRET")
-            if self.federated_token_file is None and self._has_ids(environment):
+            if self.federated_token_file is None and self._is_another_in_pod(environment):
                 # A pod's, which obstore is before it looks at either way, and delta-rs is not.
                 yield from at_odds(environment, "AZURE_FEDERATED_TOKEN_FILE")
 
@@ -110,7 +110,18 @@ class Azure(Group):
         }
         obstore = next((way for way in _AZURE_WAYS if told.get(way)), None)
         delta = next((way for way in _DELTAS_AZURE_WAYS if told.get(way)), None)
-        return [] if obstore is None or delta is None or obstore == delta else [*told[obstore], *told[delta]]
+        # By its token and by its secret it is one client.
+        if obstore is None or delta is None or obstore == delta or {obstore, delta} == {"identity", "secret"}:
+            return []
+        return [*told[obstore], *told[delta]]
+
+    def _is_another_in_pod(self, environment: Mapping[str, str]) -> bool:
+        """Whether a pod's token would be asked with, and is not known to be of the client whose secret is given."""
+        client, tenant = (
+            {environment.get(one) for one in names} for names in (_AZURE_CLIENTS, _AZURE_TENANTS)
+        )
+        own = self.client_secret is not None and self.client_id in client and self.tenant_id in tenant
+        return self._has_ids(environment) and not own
 
     def _has_ids(self, environment: Mapping[str, str]) -> bool:
         """Whether a token of a workload identity would find its client and its tenant."""
@@ -251,7 +262,8 @@ class StorageOptions(Group):
         client = {**self.http.client(), "allow_http": self._is_plain(place)}
         retry = {"retry_timeout": timedelta(seconds=self.http.retry_seconds)}
         credentials = self._asked_for(place)
-        return ForObstore(self._config(place), client, retry, credentials)
+        told = self.s3.one_of(os.environ) if place.kind == "s3" else {}
+        return ForObstore({**told, **self._config(place)}, client, retry, credentials)
 
     def for_delta(self, place: Place) -> dict[str, str]:
         """delta-rs' `storage_options` for this place; those for minutes only where keys have to be asked for. Raises ConfigError as `for_obstore` does."""

@@ -275,6 +275,11 @@ class S3(Group):
         if self.endpoint is None and "AWS_ENDPOINT_URL" not in self.told_by(environment):
             yield from _others(environment, ("ENDPOINT", "ENDPOINT_URL"), None)
 
+    def one_of(self, environment: Mapping[str, str]) -> Config:
+        """Which store the environment means that names two, by the crate's own names: it would take either, and delta-rs is told this one."""
+        told = given(endpoint=environment.get("AWS_ENDPOINT_URL") or None)
+        return told if self.endpoint is None and environment.get("AWS_ENDPOINT") else {}
+
     def told_by(self, environment: Mapping[str, str]) -> dict[str, str]:
         """What AWS's own variables say, or else holds for all that ask, for delta-rs: of those and such as it takes for them the first would win."""
         endpoint = environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")

@@ -82,8 +82,3 @@ def is_there(table: At) -> bool:
 def options(table: At) -> dict[str, str] | None:
     """What delta-rs needs to get there; None for a folder, which takes nothing."""
     return dict(files_at(table).options) or None
-
-
-def require_same(root: Files) -> None:
-    """Raises ConfigError where delta-rs would be another one than who asks there else; each table that is opened is asked about, too, but who has a thousand is told once."""
-    _ = root.options

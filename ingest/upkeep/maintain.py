@@ -31,9 +31,9 @@ from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.storage.place import Place
-from distributary.ingest.tables.handle import opened, require_same
+from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import has_log
 from distributary.ingest.tables.log_checkpoint import shorten_tail
 from distributary.ingest.tables.state import state_of
@@ -180,9 +180,8 @@ def maintain(
     """
     wish = wish or Wish()
     _require_long_enough(wish)
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     try:
-        require_same(root)
         owners = Records(root).all()
         own = Checkpoint(open_files(settings.checkpoint, settings.storage))
         mine, whose = Records(root).of_pipeline(settings.name, known_id(own))

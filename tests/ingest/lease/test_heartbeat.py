@@ -285,6 +285,29 @@ def test_a_sign_that_comes_late_is_nobodys_who_lives(tmp_path: Path, when: str) 
     assert is_gone(again)
 
 
+def test_a_late_sign_of_whoever_was_found_dead_silences_nobody(tmp_path: Path) -> None:
+    """As of a run that slept amid a put: the one that followed it gave no sign any more, and who came next took that one for dead."""
+    files, again = Silent(tmp_path), PosixFiles(str(tmp_path))
+    sleeper, mine = Heartbeat(files, 0.1), Heartbeat(again, 0.2)
+    assert sleeper.acquire(ME)
+    files.puts.clear()
+    assert files.waited.wait(60)
+    assert mine.acquire(ME)
+    files.puts.set()
+    assert sleeper._thread is not None
+    # It finds somebody else's sign, and gives none any more.
+    sleeper._thread.join(60)
+    assert not sleeper._thread.is_alive()
+    until, beat = time.monotonic() + 60, json.loads(again.read(HOLDER))["beat"]
+    while json.loads(again.read(HOLDER))["beat"] < beat + 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert json.loads(again.read(HOLDER))["id"] == mine._id
+    sleeper.release()
+    assert again.info(HOLDER) is not None
+    mine.release()
+
+
 def test_what_is_on_another_machine_has_a_sign_of_life_and_a_folder_its_locks(tmp_path: Path) -> None:
     assert isinstance(keeper_of(Checkpoint.at("s3://anywhere/games")), Heartbeat)
     assert isinstance(keeper_of(Checkpoint.at(tmp_path)), FolderLock)

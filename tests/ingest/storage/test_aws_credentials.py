@@ -90,6 +90,16 @@ def test_a_role_is_taken_on_by_a_profile_or_a_key(login: dict[str, str]) -> None
 
 
 @BOTO3
+def test_files_are_asked_for_by_the_keys_of_a_role(sts: int) -> None:
+    """boto3 says until when they are good by this machine's clock, and obstore takes no time but UTC's."""
+    login = {"access_key_id": "AKIAME", "secret_access_key": "hush", "role_arn": ROLE}
+    at = {"login": login, "endpoint": f"http://127.0.0.1:{sts}"}
+    files = open_files(Place.parse("s3://lake/role"), StorageOptions.model_validate({"s3": at}))
+    files.put("one", b"1")
+    assert files.read("one") == b"1"
+
+
+@BOTO3
 @pytest.mark.parametrize(
     ("environment", "asked"),
     [({}, "eu-central-1"), ({"AWS_REGION": "eu-west-1"}, "eu-west-1"), ({"AWS_DEFAULT_REGION": "us-west-2"}, "us-west-2")],

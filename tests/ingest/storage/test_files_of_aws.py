@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,21 @@ import pytest
 from tests.ingest.pipelines import settings
 
 from distributary.errors import ConfigError
+from distributary.ingest.derived.refresh import derive
+from distributary.ingest.pipeline import open_pipeline
+from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.quarantine.contents import contents, records
+from distributary.ingest.quarantine.purging import Wish, purge
+from distributary.ingest.rebuild.dry import lacking
+from distributary.ingest.replay.bring_back import bring_back
+from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import Http, StorageOptions
 from distributary.ingest.storage.place import Place
+from distributary.ingest.table_versions import versions_at
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.upkeep.maintain import maintain
+from distributary.producer_sim.verify.lake import Lake
 
 BUCKET = Place.parse("s3://lake/tables")
 
@@ -202,13 +214,35 @@ def test_who_opens_no_table_there_is_not_stopped_by_what_delta_rs_alone_would_ta
         _ = found.options
 
 
-def test_who_has_many_tables_there_is_told_once_and_before_the_first(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def start(given: Settings) -> None:
+    nothing: Any = None
+    with open_pipeline(given, nothing, nothing, nothing):
+        pytest.fail("it was opened")
+
+
+def derive_all(given: Settings) -> None:
+    nothing: Any = None
+    derive(given, nothing)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(start, derive_all, maintain, versions_at, contents, Lake.of, lacking, bring_back),
+        partial(records, chosen=Chosen()),
+        partial(purge, wish=Wish(older_than_days=1.0)),
+    ],
+)
+def test_who_opens_tables_there_is_told_once_and_before_the_store_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Callable[[Settings], object]
 ) -> None:
+    """Table by table it was taken for what is wrong with each of them, and to be mended there."""
     for name, value in {**OWN, "TOKEN": "planted"}.items():
         monkeypatch.setenv(name, value)
-    with pytest.raises(ConfigError, match="delta-rs would take TOKEN"):
-        maintain(settings(tmp_path, sink={"root": "s3://no-tables/lake"}))
+    nobody = {"s3": {"endpoint": "http://127.0.0.1:1"}, "http": {"retry_seconds": 0}}
+    given = settings(tmp_path, sink={"root": "s3://no-tables/lake"}, bronze={}, storage=nobody)
+    with pytest.raises(ConfigError, match=r"^storage: delta-rs would take TOKEN"):
+        command(given)
 
 
 def test_keys_that_delta_rs_is_made_to_ask_for_as_at_aws_are_looked_for_at_other_stores_too(
@@ -261,3 +295,16 @@ def test_aws_own_variables_win_over_what_delta_rs_takes_for_them(monkeypatch: py
     told = s3().for_delta(BUCKET)
     assert (told["AWS_ENDPOINT_URL"], told["AWS_REGION"]) == (*own.values(),)
     assert s3(region="eu-west-1").for_delta(BUCKET)["AWS_REGION"] == "eu-west-1"
+
+
+def test_files_and_tables_are_in_one_store_where_the_environment_names_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """obstore took either of them, and delta-rs is told the one of AWS's own tools."""
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:1/{name.lower()}")
+    asked = s3(login=KEYS, region="us-east-1").model_copy(update={"http": Http(retry_seconds=0)})
+    assert asked.for_delta(BUCKET)["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1/aws_endpoint_url"
+    with pytest.raises(OSError, match="/aws_endpoint_url/"):
+        open_files(Place.parse("s3://named-twice/lake"), asked).read("one")

@@ -384,7 +384,7 @@ IDS = ("AZURE_CLIENT_ID", "AZURE_TENANT_ID")
     ("names", "two"),
     [
         (("AZURE_STORAGE_SAS_TOKEN", "AZURE_FEDERATED_TOKEN_FILE", *IDS), True),
-        (("AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE", *IDS), True),
+        (("AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE", *IDS), False),
         (("AZURE_STORAGE_SAS_TOKEN", "AZURE_CLIENT_SECRET", *IDS), True),
         (("AZURE_STORAGE_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY"), True),
         (("AZURE_STORAGE_TOKEN", "AZURE_STORAGE_SAS_TOKEN"), True),
@@ -392,18 +392,16 @@ IDS = ("AZURE_CLIENT_ID", "AZURE_TENANT_ID")
         (("AZURE_STORAGE_SAS_TOKEN", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_ID"), False),
         (("AZURE_FEDERATED_TOKEN_FILE", *IDS), False),
         (("AZURE_STORAGE_SAS_TOKEN",), False),
-        ((), False),
     ],
 )
 def test_tables_are_not_opened_as_another_one_than_files_are_where_azures_variables_name_two(
     monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], two: bool
 ) -> None:
-    """obstore takes a pod's identity before a signature, and delta-rs a signature before that."""
+    """obstore takes a pod's identity before a signature, and delta-rs a signature before that. A token and a secret are of one client."""
     for name in names:
         monkeypatch.setenv(name, "planted")
     given = azure(account="games")
-    # What has no tables is asked for by one of them alone.
-    given.for_obstore(CONTAINER)
+    given.for_obstore(CONTAINER)  # what has no tables is asked for by one of them alone
     if not two:
         given.for_delta(CONTAINER)
         return
@@ -421,8 +419,11 @@ def test_a_signature_is_refused_where_obstore_alone_would_be_the_pods_identity(
     with pytest.raises(ConfigError, match="storage: AZURE_FEDERATED_TOKEN_FILE in the environment"):
         azure(sas_token=SAS).for_obstore(CONTAINER)
     # By these both are the same, or what is said wins.
-    for given in (azure(), azure(account_key="aHVzaA==")):
+    same = dict.fromkeys(("client_id", "tenant_id", "client_secret"), "planted")
+    for given in (azure(), azure(account_key="aHVzaA=="), azure(**same)):
         given.for_obstore(CONTAINER)
+    with pytest.raises(ConfigError, match="AZURE_FEDERATED_TOKEN_FILE"):
+        azure(**same | {"client_id": "other"}).for_obstore(CONTAINER)
 
 
 @pytest.mark.parametrize(
