@@ -39,7 +39,8 @@ class ArrowDecoder:
     def __init__(self, columns: tuple[Column, ...], wire: Descriptor, json: Mapping[str, JsonWriter]) -> None:
         self._columns = columns
         self._schema = schema_of(columns)
-        config = ptars.PtarsConfig(list_nullable=True, map_nullable=True)
+        # Of a value that is missing it makes a null then; otherwise it panics, and tells of that on stderr.
+        config = ptars.PtarsConfig(list_nullable=True, map_nullable=True, map_value_nullable=True)
         self._handler = ptars.HandlerPool([wire.file], config).get_for_message(wire)
         self._json = json
 

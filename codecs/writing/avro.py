@@ -91,10 +91,10 @@ _WIDER = {"long": {"int", "long"}, "double": {"float", "double"}}
 
 def schema_text(kind: DataType, name: str) -> str:
     """The schema of values of a type, every field of which may be null; a struct is a record of this name. Raises BadSchema."""
-    return json.dumps(_node(kind, name, name))
+    return json.dumps(_node(kind, name, name, set()))
 
 
-def _node(kind: DataType, name: str, where: str) -> Node:
+def _node(kind: DataType, name: str, where: str, taken: set[str]) -> Node:
     for plain, node in _PLAIN.items():
         if isinstance(kind, plain):
             return node
@@ -106,15 +106,19 @@ def _node(kind: DataType, name: str, where: str) -> Node:
             "scale": kind.scale,
         }
     if isinstance(kind, ArrayType):
-        return {"type": "array", "items": _nullable(kind.elementType, f"{name}_element", where)}
+        return {"type": "array", "items": _nullable(kind.elementType, f"{name}_element", where, taken)}
     if isinstance(kind, MapType) and isinstance(kind.keyType, StringType):
-        return {"type": "map", "values": _nullable(kind.valueType, f"{name}_value", where)}
+        return {"type": "map", "values": _nullable(kind.valueType, f"{name}_value", where, taken)}
     if isinstance(kind, StructType):
-        return {"type": "record", "name": name, "fields": [_field(one, name, where) for one in kind]}
+        # `a_b` is both the field `b` of `a` and another field of that name, and a schema has no two records of one name.
+        while name in taken:
+            name += "_"
+        taken.add(name)
+        return {"type": "record", "name": name, "fields": [_field(one, name, where, taken) for one in kind]}
     raise BadSchema(f"{where} is of type {kind.simpleString()}, which Avro has none for; cast it to another")
 
 
-def _field(one: Any, name: str, where: str) -> Node:
+def _field(one: Any, name: str, where: str, taken: set[str]) -> Node:
     if not _NAME.fullmatch(one.name):
         raise BadSchema(
             f"{where}: Avro takes no field called {one.name!r}; give it a name of letters, digits and _"
@@ -122,13 +126,13 @@ def _field(one: Any, name: str, where: str) -> Node:
     place = f"{where}.{one.name}"
     return {
         "name": one.name,
-        "type": _nullable(one.dataType, f"{name}_{one.name}", place),
+        "type": _nullable(one.dataType, f"{name}_{one.name}", place, taken),
         "default": None,
     }
 
 
-def _nullable(kind: DataType, name: str, where: str) -> Node:
-    return ["null", _node(kind, name, where)]
+def _nullable(kind: DataType, name: str, where: str, taken: set[str]) -> Node:
+    return ["null", _node(kind, name, where, taken)]
 
 
 def encoder(schema: Schema) -> Callable[[Any], bytes]:

@@ -35,6 +35,11 @@ class Written:
     message: str | None = None
 
 
+def type_name(table: str) -> str:
+    """What a table's rows are called in their schema: neither Avro nor Protobuf has a name that begins with a digit."""
+    return f"_{table}" if table[:1].isdigit() else table
+
+
 def registered(registry: SchemaRegistry, wanted: Written, kind: DataType, name: str) -> Schema:
     """The schema of values of a type, registered under the subject unless it is there already. Raises BadSchema and RegistryUnavailable."""
     if wanted.format == "avro":

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from distributary.codecs.types.fit import is_list
+from distributary.codecs.types.nanoseconds import in_microseconds
 from distributary.codecs.types.walk import around, held, rebuilt
 from distributary.codecs.wire.binary_rows import BinaryRows
 
@@ -85,9 +86,9 @@ def _lists(values: pa.Array) -> pa.Array:
 
 def _maps(values: pa.MapArray) -> pa.Array:
     keys, items = held(values)
+    # A type does not say it: of the keys of one some may be numbers, and others the text of what is none.
     names = texts(keys)
-    if not _is_quoted(keys.type):
-        names = _around(b'"', names, b'"')
+    names = pc.if_else(pc.starts_with(names, b'"'), names, _around(b'"', names, b'"'))
     pairs = pc.binary_join_element_wise(names, pc.fill_null(texts(items), _NULL), _bytes(b":"))
     edges = values.offsets.to_numpy()
     listed = pa.ListArray.from_arrays(pa.array(edges - edges[0], pa.int32()), pairs)
@@ -160,19 +161,27 @@ def _quoted_text(values: pa.Array) -> pa.Array:
 
 
 def _dates(values: pa.Array) -> pa.Array:
-    return _quoted_text(values.cast(pa.date32()))
+    days = values.cast(pa.date32())
+    return _or_number(_around(b'"', _printed(days), b'"'), days.view(pa.int32()))
 
 
 def _timestamps(values: pa.Array) -> pa.Array:
     # Without its zone, which says nothing of the number: Arrow would look it up in files that a machine may lack.
-    local = values.view(pa.int64()).view(pa.timestamp(values.type.unit))
-    if values.type.unit == "ns":
-        local = pc.floor_temporal(local, unit="microsecond")
-        local = local.cast(pa.timestamp("us"), safe=False)
-    told = _without_beyond(local)
-    text = pc.replace_substring(told.cast(pa.timestamp("us")).cast(pa.string()), " ", "T").cast(_BINARY)
-    texts = _around(b'"', text, b'Z"' if values.type.tz else b'"')
-    return texts if told is local else pc.coalesce(texts, _as_text(values.view(pa.int64())))
+    ticks = values.view(pa.int64())
+    local = ticks.view(pa.timestamp(values.type.unit))
+    told = in_microseconds(local) if values.type.unit == "ns" else _without_beyond(local)
+    text = pc.replace_substring(_printed(told.cast(pa.timestamp("us"))), b" ", b"T")
+    return _or_number(_around(b'"', text, b'Z"' if values.type.tz else b'"'), ticks)
+
+
+def _printed(values: pa.Array) -> pa.Array:
+    """Days and times as Arrow prints them, null where that says that it cannot, as of the last number of microseconds."""
+    texts = values.cast(pa.string()).cast(_BINARY)
+    return pc.if_else(pc.starts_with(texts, b"<"), pa.scalar(None, _BINARY), texts)
+
+
+def _or_number(texts: pa.Array, numbers: pa.Array) -> pa.Array:
+    return texts if texts.null_count == numbers.null_count else pc.coalesce(texts, _as_text(numbers))
 
 
 def _without_beyond(times: pa.Array) -> pa.Array:
@@ -205,18 +214,6 @@ def _is_string(of: pa.DataType) -> bool:
 def _is_bytes(of: pa.DataType) -> bool:
     fixed = kinds.is_fixed_size_binary(of) and not kinds.is_decimal(of)
     return bool(kinds.is_binary(of) or kinds.is_large_binary(of) or kinds.is_binary_view(of) or fixed)
-
-
-def _is_quoted(of: pa.DataType) -> bool:
-    """Whether the texts of such values stand in quotation marks."""
-    temporal = kinds.is_date(of) or kinds.is_timestamp(of) or kinds.is_time(of)
-    if kinds.is_dictionary(of):
-        return _is_quoted(of.value_type)
-    return (
-        _is_quoted(of.storage_type)
-        if _is_extension(of)
-        else bool(_is_string(of) or _is_bytes(of) or temporal)
-    )
 
 
 _Texts = Callable[[pa.Array], pa.Array]

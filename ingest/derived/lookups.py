@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from distributary.codecs.types.nanoseconds import in_microseconds
 from distributary.errors import PipelineError
 from distributary.ingest.derivation.beside import Static
 from distributary.ingest.derived.inputs import Snapshot, snapshot
@@ -50,8 +51,7 @@ class Lookup:
     def rows(self, spark: SparkSession) -> DataFrame:
         """All of its rows."""
         schema = from_arrow_schema(self.table.schema)
-        table = self.table.cast(to_arrow_schema(schema))
-        parts = [_sent(part) for part in _parts(table)]
+        parts = [_sent(part) for part in _parts(self.table)]
         return by_parts(spark, parts, _unpacked, schema, lambda run: marked(run, self.name))
 
     def is_unchanged(self, since: Input) -> bool:
@@ -126,8 +126,7 @@ _known = _Known()
 def _of_file(name: str, one: Static, found: Files, file: str) -> Lookup:
     content = found.read(file)
     try:
-        table = _READERS[one.kind](content)
-        from_arrow_schema(table.schema)
+        table = _for_spark(_READERS[one.kind](content))
     except (pa.ArrowException, PySparkException, OSError, ValueError) as error:
         raise PipelineError(
             f"static table {name}: {one.path} cannot be read as {one.kind} ({type(error).__name__}); mend it, or say its format"
@@ -157,6 +156,17 @@ def _parquet(content: bytes) -> pa.Table:
 
 
 _READERS: Mapping[str, Callable[[bytes], pa.Table]] = {"csv": _csv, "parquet": _parquet}
+
+
+def _for_spark(table: pa.Table) -> pa.Table:
+    """The same with columns as Spark has them. Raises PySparkException or ValueError where it has none such."""
+    schema = to_arrow_schema(from_arrow_schema(table.schema))
+    columns = [in_microseconds(one) if _is_finer(one.type) else one for one in table.columns]
+    return pa.table(columns, table.column_names).cast(schema)
+
+
+def _is_finer(of: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(of) and of.unit == "ns")
 
 
 def _parts(table: pa.Table) -> Iterator[pa.Table]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from distributary.codecs.writing.column import Written, registered, written_column
+from distributary.codecs.writing.column import Written, registered, type_name, written_column
 from distributary.codecs.writing.formats import JSON_TEXT
 from distributary.errors import (
     BrokerUnavailable,
@@ -432,7 +431,7 @@ class _Sending:
         self.outside.uuids.require_registry()
         try:
             with ConfluentRegistry(self.outside.registry) as registry:
-                name = re.sub(r"\W", "_", self.one.table)
+                name = type_name(self.one.table)
                 schema = registered(registry, wanted, changed.schema["row"].dataType, name)
         except RegistryFault:
             # One question's own.

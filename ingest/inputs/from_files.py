@@ -29,6 +29,7 @@ from distributary.ingest.landing.numbers import (
     row_of,
 )
 from distributary.ingest.landing.reading import Landing, records, schema_if_readable, schema_of
+from distributary.ingest.landing.refused import is_away
 from distributary.ingest.landing.register import Register
 from distributary.ingest.landing.told import shown
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
@@ -318,6 +319,11 @@ class LandingFolder(OneTopic):
             changed = [file for file in self._changed(changed) if file.number not in self._register.replaced]
         infos = {file.number: self._info_of(file) for file in changed}
         gone = [file for file in changed if infos[file.number] is None]
+        if gone and is_away(self._folder):
+            raise FilesGone(
+                f"{self._folder} is not there, of which {len(gone)} files are to be read: have it back, as by mounting what it is on; or, if it is gone for good, make "
+                "an empty folder of that name"
+            )
         if gone and not self.landing.skips_gone:
             raise FilesGone(
                 f"{len(gone)} files of {self._folder} went away before they were read: {shown([file.path for file in gone])}. {self._way_back(gone)}; or "

@@ -81,8 +81,10 @@ class Looking:
         self.register.refresh()
         self.old, self._met_old, self._changed = [], 0, changed
         self.refused.begin()
-        listed = self.folder.walk(passing=self.refused.pass_by)
+        self._wanted.begin()
+        listed, there = self.folder.walk(passing=self.refused.pass_by), 0
         while part := list(islice(listed, _AT_ONCE)):
+            there += len(part)
             # The next look finds them.
             put_back(self.folder, part)
             new = self._not_known(self._single(filter(self._wanted.takes, part)))
@@ -95,6 +97,8 @@ class Looking:
             # What concerns all files is no matter of one of them.
             raise self.refused.met[0]
         self.refused.tell()
+        if not self.register.next_number:
+            self.refused.tell_of_none(there, self._wanted.why_none(there))
 
     def _portions(self, infos: Sequence[Info]) -> Iterator[Sequence[Info]]:
         """Files that are registered together, one behind the other."""

@@ -17,6 +17,7 @@ from distributary.ingest.landing import told
 from distributary.ingest.landing.content import pieces_of
 from distributary.ingest.landing.formats import FORMATS
 from distributary.ingest.landing.numbers import MOST_ROWS, Landed, first_offset, is_as_registered
+from distributary.ingest.landing.refused import is_away
 from distributary.ingest.landing.written_with import WrittenWith
 from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files, Info
@@ -97,7 +98,7 @@ def rows_of(landing: Landing, file: Landed, named: Named) -> Iterator[pa.RecordB
     try:
         stream = _opened(landing.folder, file)
     except FileNotFoundError:
-        if not landing.skips_gone:
+        if not landing.skips_gone or is_away(landing.folder):
             raise
         yield _telling(landing, file, 0, "file_gone")
         return

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from distributary.ingest.landing.told import shown
 from distributary.ingest.storage.clients import UnreadableName
 from distributary.ingest.storage.contract import Files
+from distributary.ingest.storage.posix import PosixFiles
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+
+def is_away(folder: Files) -> bool:
+    """Whether a folder of this machine is not there itself, as where what it is on is not mounted: that says nothing of its files."""
+    return isinstance(folder, PosixFiles) and not os.path.isdir(folder.url)
 
 
 class Refused:
@@ -26,13 +33,20 @@ class Refused:
         """Nothing is known yet."""
         self._folder = folder
         self.paths, self.met = set[str](), list[OSError]()
-        self._untold = list[str]()
+        self._untold, self._told_of_none = list[str](), set[bool]()
         # What was listed, and not there when it was read: in this look, and in the one before.
         self._missed, self._missed_before = set[str](), set[str]()
+        self._is_away = False
 
     def begin(self) -> None:
         """A look begins."""
         self.met, self._missed, self._missed_before = [], set(), self._missed
+        was_away, self._is_away = self._is_away, is_away(self._folder)
+        if self._is_away and not was_away:
+            _log.warning(
+                "%s is not there, and nothing is read until it is: make it, mount what it is on, or correct source.files.path",
+                self._folder,
+            )
 
     def missed(self, path: str) -> None:
         """Take note of what is not there any more, as was listed; once more at the next look, it cannot be asked for."""
@@ -77,6 +91,13 @@ class Refused:
                 shown(self._untold),
             )
         self._untold = []
+
+    def tell_of_none(self, there: int, why: str | None) -> None:
+        """Tell once why no file was ever taken, and once more where files came meanwhile; not where the folder itself is not there, which was told."""
+        if why is None or bool(there) in self._told_of_none or self._is_away:
+            return
+        self._told_of_none.add(bool(there))
+        _log.warning("%s: %s", self._folder, why)
 
     def add(self, path: str, error: OSError) -> None:
         """Take note of what cannot be read, or not even be asked about."""

@@ -6,7 +6,7 @@ import heapq
 import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from distributary.ingest.settings.source.landing import FilesSource
@@ -18,10 +18,21 @@ _MOST_AHEAD = 86_400_000
 
 @dataclass
 class Wanted:
-    """Chooses files. `now` is the time, in seconds since the epoch."""
+    """Chooses files.
+
+    now       the time, in seconds since the epoch
+    unfit     how many of a look did not fit the pattern
+    settling  how many of them are taken later
+    """
 
     chosen: FilesSource
     now: Callable[[], float] = time.time
+    unfit: int = field(default=0, init=False)
+    settling: int = field(default=0, init=False)
+
+    def begin(self) -> None:
+        """A look begins."""
+        self.unfit = self.settling = 0
 
     def takes(self, info: Info) -> bool:
         """Whether a file is taken now: one that is settling is later."""
@@ -31,8 +42,24 @@ class Wanted:
             return False
         name = info.name if "/" not in (self.chosen.glob or "/") else info.path
         if self._glob is not None and not self._glob.fullmatch(name):
+            self.unfit += 1
             return False
-        return not self.is_settling(info)
+        is_settling = self.is_settling(info)
+        self.settling += is_settling
+        return not is_settling
+
+    def why_none(self, there: int) -> str | None:
+        """Why none of the files of a look is taken, of which there are so many; None where some will be once they have settled."""
+        if self.settling:
+            return None
+        if not there:
+            return "no file is there yet: see that source.files.path means it"
+        if not self.unfit:
+            return (
+                f"of {there:,} files none is taken: empty ones and those whose name, or a folder's, begins with a dot or _ never are, nor are those that "
+                "source.files.ignore_older_than leaves out"
+            )
+        return f"of {there:,} files none is taken: {self.unfit:,} do not fit source.files.glob, {self.chosen.glob}, in which *, ? and **/ alone stand for others"
 
     def is_settling(self, info: Info) -> bool:
         """Whether a file was written to so short a time ago that more may come; a time that no clock is wrong by tells nothing of that."""

@@ -116,8 +116,13 @@ def contents(settings: Settings, chosen: Chosen | None = None) -> Contents:
         for group in _groups(rows.filter((chosen or Chosen()).of(rows))):
             key = (group.reason, group.schema, group.topic)
             found[key] = found[key].and_(group) if key in found else group
-    ordered = sorted(found.values(), key=lambda one: (-one.open, -one.resolved, one.reason, one.topic))
-    return Contents(settings.name, tuple(ordered))
+    return Contents(settings.name, tuple(sorted(found.values(), key=_order)))
+
+
+def _order(one: Group) -> tuple[int, int, str, str, int, str]:
+    # Ids by their number: by their letters 10 comes before 9.
+    schema = one.schema or ""
+    return -one.open, -one.resolved, one.reason, one.topic, len(schema), schema
 
 
 def _groups(rows: pa.Table) -> Iterator[Group]:

@@ -26,10 +26,18 @@ _ONLY_SECRETS = "a command gives a secret, such as registry.password, and this i
 
 def add_problems(document: Document, model: type[BaseModel], error: ValidationError) -> None:
     """Adds every error to the document's problems."""
-    for one in error.errors(include_url=False, include_input=False):
+    found = error.errors(include_url=False, include_input=False)
+    for one in found:
+        # Of items that are refused none is left to count.
+        if one["type"] == "too_short" and any(_is_within(one, other) for other in found):
+            continue
         for keys, message in _problems(document, model, one):
             place = document.keys.get(keys) if one["type"] == "extra_forbidden" else None
             document.complain(keys, message, place)
+
+
+def _is_within(one: ErrorDetails, other: ErrorDetails) -> bool:
+    return len(other["loc"]) > len(one["loc"]) and other["loc"][: len(one["loc"])] == one["loc"]
 
 
 def refuse_literal_secrets(document: Document, model: type[BaseModel]) -> None:
@@ -62,6 +70,9 @@ def _problems(document: Document, model: type[BaseModel], error: ErrorDetails) -
     keys = _in_file(document, error)
     if error["type"] == "extra_forbidden":
         return [(keys, _unknown(model, keys))]
+    if error["type"] == "string_type" and document.has((*keys, 0)):
+        # In quotes it would be a text of brackets.
+        return [(keys, "it must be one text, and no list")]
     return [((*keys, *below), message) for below, message in wrong_by(error)]
 
 
@@ -76,14 +87,25 @@ def _in_file(document: Document, error: ErrorDetails) -> Keys:
 
 
 def _unknown(model: type[BaseModel], keys: Keys) -> str:
-    # A setting of a list's item is known by the list's name.
-    keys = tuple(key for key in keys if isinstance(key, str))
+    keys = _as_declared(model, keys)
     meant = nearest(model, keys)
     if meant:
         return f"no setting is called so; did you mean {meant}?"
     known = siblings_of(model, keys)
     inside = f"{dotted(keys[:-1])} knows" if keys[:-1] else "there are"
     return f"no setting is called so; {inside}: {', '.join(known)}"
+
+
+def _as_declared(model: type[BaseModel], keys: Keys) -> Keys:
+    """The keys of an unknown setting without items' numbers and without names of the user's, such as that of an expectation."""
+    *around, last = (key for key in keys if isinstance(key, str))
+    declared: list[str] = []
+    here: type[BaseModel] | None = model
+    for key in around:
+        if here is not None and key in here.model_fields:
+            declared.append(key)
+            here = model_in(here.model_fields[key].annotation)
+    return (*declared, last)
 
 
 def _at(settings: Any, keys: Keys, above: Keys = ()) -> Iterator[tuple[Keys, Any]]:

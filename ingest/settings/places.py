@@ -9,11 +9,14 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
-from distributary.ingest.storage.place import Place
+from distributary.ingest.storage.place import SCHEMES, Place
 from distributary.values import EmptyIsNone, folder_of, table_folder_of
 
 # `s3://bucket` as a Path.
 _PATH_OF_A_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+
+# What lacks a colon or a slash to be one.
+_NEARLY_A_URL = re.compile(rf"({'|'.join(SCHEMES)})(?::|//)", re.IGNORECASE)
 
 _Folder = Callable[[Any, ValidationInfo], Path]
 
@@ -25,6 +28,10 @@ def _place(value: Any, info: ValidationInfo, folder: _Folder) -> Place:
         return Place.parse(value)
     if isinstance(value, Path) and (url := _PATH_OF_A_URL.match(str(value))):
         raise ValueError(f"a Path makes one slash of two; give {url[1]}:// as a text")
+    if isinstance(value, str) and (url := _NEARLY_A_URL.match(value)):
+        raise ValueError(
+            f"it is no URL; write {url[1]}://… for one, or ./{value} for a folder that is called so"
+        )
     return Place.parse(str(folder(value, info)))
 
 

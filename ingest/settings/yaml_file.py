@@ -22,6 +22,14 @@ _TOP = Place(1, 1)
 # What a setting's name may be made of.
 _NAME = re.compile(r"[A-Za-z0-9_.\[\]\"*-]*")
 
+# What keeps a trial apart.
+_SUFFIX: Keys = ("debug_suffix",)
+
+# The key of what lacks the blank behind its colon, or is written as in a file of properties.
+_RUN_TOGETHER = re.compile(r"[^:=]+[:=]")
+
+_BLANK = "a blank is missing behind the colon, without which all of it is one name; write `key: value`"
+
 # What YAML quotes of a value that begins like a tag or an alias, as a password may.
 _QUOTED = re.compile(r"(tag|tag handle|alias|anchor) '[^\n]*'")
 
@@ -117,6 +125,11 @@ def _put(document: Document, text: str, outside: Outside) -> None:
         return
     keys, given = _keys_of(document.settings, parts), given_by(option)
     found = _given(value, keys, given, outside)
+    if keys == _SUFFIX and (found.settings == "" or not value.strip()):
+        # As of a variable of the shell that is not set: what was to be a trial would write to the real places.
+        raise ConfigError(
+            f"{option} debug_suffix is empty; give it a value, or null for a run that is no trial"
+        )
     for places in (document.keys, document.values):
         for old in [old for old in places if old[: len(keys)] == keys]:
             del places[old]
@@ -265,7 +278,7 @@ class _Reader:
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:
             key = self._key(key_node, keys)
-            if key is None:
+            if key is None or self._runs_on(key_node, value_node, keys):
                 continue
             here = (*keys, key)
             if key in found:
@@ -288,6 +301,16 @@ class _Reader:
         written = node.value if isinstance(node, yaml.ScalarNode) else "this key"
         self._document.complain((*keys, str(written)), remedy, _place(node))
         return None
+
+    def _runs_on(self, key: yaml.Node, value: yaml.Node, keys: Keys) -> bool:
+        """Whether YAML takes all of a setting for its key, as between { and } without a blank behind the colon; it may end in a secret."""
+        is_plain = isinstance(key, yaml.ScalarNode) and key.style is None
+        found = _RUN_TOGETHER.match(key.value) if is_plain and value.value == "" else None
+        if found is None:
+            return False
+        name = found[0][:-1].rstrip()
+        self._document.complain((*keys, name), _BLANK, _place(key))
+        return True
 
     def _scalar(self, node: yaml.Node, keys: Keys) -> Any:
         try:
@@ -333,5 +356,5 @@ def _syntax_problem(error: yaml.MarkedYAMLError) -> Problem:
     mark = error.problem_mark or error.context_mark
     place = Place(mark.line + 1, mark.column + 1) if mark else _TOP
     said = ", ".join(_QUOTED.sub(r"\1", part) for part in (error.context, error.problem) if part)
-    remedy = "check indentation and quotes here, and write ${VAR} in quotes between { and }"
+    remedy = "check indentation, quotes and the blank behind each colon, here and in the line before, and write ${VAR} in quotes between { and }"
     return Problem((), f"not YAML: {said}; {remedy}", place)

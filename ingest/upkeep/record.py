@@ -34,7 +34,13 @@ from distributary.ingest.upkeep import ledger_days
 from distributary.ingest.upkeep.compaction import ATTEMPTS, NO_HOOKS, fault, sync
 from distributary.ingest.upkeep.ledger_days import Bounds, Row, Span
 from distributary.ingest.upkeep.light_rows import LightRows
-from distributary.ingest.upkeep.replayed import and_replays, begun_before, replays_before, tell_together
+from distributary.ingest.upkeep.replayed import (
+    and_replays,
+    begun_before,
+    replays_before,
+    replays_of,
+    tell_together,
+)
 from distributary.ingest.upkeep.resolved import PLACE, keep_moved
 from distributary.ingest.upkeep.undecided import Undecided
 from distributary.ingest.upkeep.whose.by_ledger import with_unowned
@@ -255,7 +261,8 @@ class _Round:
             version = handle.version()
             if place.url == self.root.below(RESOLVED_TABLE).url:
                 # Whoever holds the tables against the ledger finds these records in them, and in no batch's part of it.
-                keep_moved(self.root, self.whose, _table(handle, mine, [*PLACE, "outcome"]))
+                going = _table(handle, mine, [*PLACE, "outcome", "generation"])
+                keep_moved(self.root, self.whose, going, replays_of(self.root, self.whose))
             try:
                 handle.delete(condition, post_commithook_properties=NO_HOOKS)
             except CommitFailedError:

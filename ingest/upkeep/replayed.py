@@ -158,6 +158,11 @@ def since(root: Files, whose: Whose) -> Since:
     return _since(told for _, told in _told(root, whose))
 
 
+def replays_of(root: Files, whose: Whose) -> set[str]:
+    """The ids of a pipeline's replays of records as they came, as far as these are told of. Raises as `since`."""
+    return _ids(told for _, told in _told(root, whose))
+
+
 def with_replays(root: Files, whose: Whose) -> Whose:
     """A pipeline of which all its checkpoints are known, and its replays as well: what those refused is in quarantine by the replay, and by the name of then.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,13 +25,15 @@ TO_TABLE = "table"
 
 PLACE = ("kafka_topic", "kafka_partition", "kafka_offset")
 
-_MOVED, _OTHERS = "moved", "others"
+_MOVED, _AGAIN, _OTHERS = "moved", "again", "others"
 
 Partition = tuple[str, int]
 
 
-def keep_moved(root: Files, whose: Whose, rows: pa.Table) -> None:
+def keep_moved(root: Files, whose: Whose, rows: pa.Table, replays: Collection[str] = ()) -> None:
     """Keep where these rows of `quarantine_resolved` are from, before they go: those that got a row in a table, and the others. Doing it again changes nothing.
+
+    replays  such as had refused records: of those nobody asks what their batch had put into quarantine
 
     Raises OSError, and ValueError, KeyError or TypeError where what was kept before cannot be read.
     """
@@ -39,7 +41,12 @@ def keep_moved(root: Files, whose: Whose, rows: pa.Table) -> None:
         return
     before = _files(root, whose)
     to_table = pc.fill_null(pc.equal(rows["outcome"], TO_TABLE), False)
-    found = {_MOVED: _places(rows.filter(to_table)), _OTHERS: _places(rows.filter(pc.invert(to_table)))}
+    of_replays = pc.and_(to_table, pc.is_in(rows["generation"], pa.array(list(replays), pa.string())))
+    found = {
+        _MOVED: _places(rows.filter(pc.and_not(to_table, of_replays))),
+        _AGAIN: _places(rows.filter(of_replays)),
+        _OTHERS: _places(rows.filter(pc.invert(to_table))),
+    }
     for told in before.values():
         for name, places in found.items():
             for partition, bitmap in told[name].items():
@@ -50,12 +57,18 @@ def keep_moved(root: Files, whose: Whose, rows: pa.Table) -> None:
 
 
 def moved(root: Files, whose: Whose | None) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
-    """Where the records are from of which `quarantine_resolved` does not tell any more that a table has them; of a pipeline, or of all.
+    """Where the records of batches are from of which `quarantine_resolved` does not tell any more that a table has them; of a pipeline, or of all.
 
     One may be told of twice. Raises as `keep_moved`.
     """
     for told in _files(root, whose).values():
         yield from _offsets(told[_MOVED])
+
+
+def again(root: Files, whose: Whose | None) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
+    """The same of records that a replay had refused. As `moved`."""
+    for told in _files(root, whose).values():
+        yield from _offsets(told[_AGAIN])
 
 
 def let_go(root: Files, whose: Whose) -> Iterator[tuple[Partition, npt.NDArray[np.int64]]]:
@@ -80,8 +93,10 @@ def _files(root: Files, whose: Whose | None) -> dict[str, dict[str, dict[Partiti
     for name, data in whole(root, MOVED).items():
         told = json.loads(data)
         if whose is None or whose.tells(told):
-            # Of others earlier versions kept nothing.
-            found[name] = {_MOVED: bitmaps(told[_MOVED]), _OTHERS: bitmaps(told.get(_OTHERS, ()))}
+            # Of all others earlier versions kept nothing, or nothing apart.
+            found[name] = {_MOVED: bitmaps(told[_MOVED])} | {
+                other: bitmaps(told.get(other, ())) for other in (_AGAIN, _OTHERS)
+            }
     return found
 
 

@@ -236,7 +236,7 @@ def _against_ledger(
         except (*READ_ERRORS, ValueError, KeyError, TypeError) as error:
             yield Difference("table_unreadable", RECORDS, f"what is kept of erasures: {error}")
         try:
-            held, lacking = with_replayed(lake, held)
+            held, lacking = with_replayed(lake, held, quarantine.again)
             yield from lacking
         except (*READ_ERRORS, ValueError, KeyError, TypeError) as error:
             yield Difference("table_unreadable", OUTCOMES, f"what is kept of replays: {error}")

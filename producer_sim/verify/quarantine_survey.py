@@ -15,7 +15,9 @@ from distributary.ingest.commit_log.owners import Whose
 from distributary.ingest.pins import NO_ENTITY
 from distributary.ingest.quarantine.resolved import IDENTITY
 from distributary.ingest.quarantine.rows import TEXT, identities, is_of
+from distributary.ingest.upkeep.replayed import replays_of
 from distributary.ingest.upkeep.resolved import MOVED, TO_TABLE
+from distributary.ingest.upkeep.resolved import again as again_before
 from distributary.ingest.upkeep.resolved import moved as moved_before
 from distributary.producer_sim.formats.corruption import value_digest
 from distributary.producer_sim.truth.checksum import Sum
@@ -47,14 +49,16 @@ class Unexpected:
 class Resolved:
     """Where records are from that were brought back.
 
-    resolved  those that are in quarantine still
-    moved     those that a replay gave a row in a table, whether they are in quarantine still or not
-    to        these by the table's folder, as far as that is told
+    resolved  those that are in quarantine still, where their batch put them
+    moved     those of batches that a replay gave a row in a table, whether they are in quarantine still or not
+    again     those that a replay had refused and that got a row since
+    to        all that got one by the table's folder, as far as that is told
     by_generation  where all records in quarantine are from, by whose batch or replay put them there
     """
 
     resolved: Coverage = field(default_factory=Coverage)
     moved: Coverage = field(default_factory=Coverage)
+    again: Coverage = field(default_factory=Coverage)
     to: dict[str, Coverage] = field(default_factory=dict)
     by_generation: dict[str, Coverage] = field(default_factory=dict)
 
@@ -98,7 +102,7 @@ def survey_quarantine(lake: Lake, truth: Truth | None) -> QuarantineSurvey:
         for generation in mine["generation"].drop_null().unique().to_pylist():
             of = survey.by_generation.setdefault(generation, Coverage())
             _counted(mine.filter(pc.equal(mine["generation"], generation)), of)
-        batch = _open(mine, done, survey.resolved)
+        batch = _open(mine, done, survey.resolved, own)
         survey.rows += batch.num_rows
         survey.strays += _counted(batch, survey.coverage)
         if truth is not None:
@@ -114,23 +118,26 @@ def _resolved(lake: Lake, own: _Own, survey: Resolved) -> pa.Array:
         mine = own.rows(every)
         found.append(identities(pa.Table.from_batches([mine])))
         rows = mine.filter(pc.equal(mine["outcome"], TO_TABLE))
-        _counted(rows, survey.moved)
+        _counted(own.of_batches(rows), survey.moved)
+        _counted(rows.filter(pc.is_in(rows["generation"], own.replays)), survey.again)
         for folder in rows["table"].drop_null().unique().to_pylist():
             _counted(rows.filter(pc.equal(rows["table"], folder)), survey.to.setdefault(folder, Coverage()))
     try:
         for partition, offsets in moved_before(lake.root, own.whose):
             survey.moved.add(partition, survey.moved.lacking(partition, offsets))
+        for partition, offsets in again_before(lake.root, own.whose):
+            survey.again.add(partition, survey.again.lacking(partition, offsets))
     except (ValueError, KeyError, TypeError) as error:
         raise OSError(f"{MOVED}: what is kept of records that were brought back: {error}") from error
     return pa.chunked_array([chunk for one in found for chunk in one.chunks], TEXT).combine_chunks()
 
 
-def _open(batch: pa.RecordBatch, done: pa.Array, resolved: Coverage) -> pa.RecordBatch:
-    """The rows that were not brought back; the others are counted in `resolved`."""
+def _open(batch: pa.RecordBatch, done: pa.Array, resolved: Coverage, own: _Own) -> pa.RecordBatch:
+    """The rows that were not brought back; the others of batches are counted in `resolved`."""
     if not len(done):
         return batch
     there = pc.is_in(identities(pa.Table.from_batches([batch])), done).combine_chunks()
-    _counted(batch.filter(there), resolved)
+    _counted(own.of_batches(batch.filter(there)), resolved)
     return batch.filter(pc.invert(there))
 
 
@@ -142,10 +149,14 @@ def _counted(batch: pa.RecordBatch, coverage: Coverage) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Own:
-    """What tells a pipeline's rows from those of others, also such as a replay of theirs refused: by that alone the ledger knows none."""
+    """What tells a pipeline's rows from those of others, also such as a replay of theirs refused: by that alone the ledger knows none.
+
+    replays  those of its own
+    """
 
     whose: Whose | None
     others: pa.Array
+    replays: pa.Array
 
     @classmethod
     def of(cls, lake: Lake) -> _Own:
@@ -153,7 +164,15 @@ class _Own:
             others = sorted(generations_of_others(lake))
         except READ_ERRORS:  # a ledger that cannot be read is told of where it is read
             others = []
-        return cls(lake.me, pa.array(others, pa.string()))
+        try:
+            replays = [] if lake.me is None else sorted(replays_of(lake.root, lake.me))
+        except (*READ_ERRORS, ValueError, KeyError, TypeError):  # so are replays
+            replays = []
+        return cls(lake.me, pa.array(others, pa.string()), pa.array(replays, pa.string()))
+
+    def of_batches(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Those that batches put there: what a replay refused the ledger has where it was before."""
+        return rows.filter(pc.invert(pc.is_in(rows["generation"], self.replays)))
 
     @staticmethod
     def columns(table: DeltaTable, wanted: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ Whatever is heavy (Spark, Delta) is imported inside the commands, so that `--hel
 
 from __future__ import annotations
 
+import io
 import logging
 import sys
 import traceback
@@ -114,6 +115,7 @@ with_switches(app)
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Runs the command line and ends the process with its exit code."""
     given = sys.argv[1:] if arguments is None else arguments
+    _write_whatever_it_is()
     if "--debug" not in given:
         for name in _SPARKS_OWN:
             logging.getLogger(name).disabled = True
@@ -128,6 +130,12 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         console().print("error:", "\n".join(printable(line) for line in lines), soft_wrap=True)
         sys.exit(getattr(error, "exit_code", 1))
     sys.exit(0)
+
+
+def _write_whatever_it_is() -> None:
+    """Have a letter that the terminal's encoding lacks be written by its number: names of files and of what is in topics have any."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _said(error: Exception) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -139,6 +140,20 @@ def test_an_interrupt_ends_with_130_and_says_nothing(
     assert capsys.readouterr() == ("", "")
 
 
+def test_an_interrupt_while_the_command_line_is_loaded_says_nothing_either() -> None:
+    program = (
+        "import runpy, sys\n"
+        "class Interrupting:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'distributary.commands':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupting())\n"
+        "runpy.run_module('distributary', run_name='__main__')\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
+
+
 def test_jars_are_printed_as_spark_submit_takes_them() -> None:
     assert run("jars", "--paths").stdout == ",".join(map(str, spark_jars())) + "\n"
 
@@ -155,6 +170,20 @@ def test_a_closed_pipe_is_no_stack_trace() -> None:
             check=False,
         )
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-8"])
+def test_a_letter_that_the_terminal_lacks_ends_no_command(
+    encoding: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Half a character is what a path has whose bytes are of another encoding."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding))
+    simulation = tmp_path / "\u68cb\udce9.yaml"
+    simulation.write_text("target: {bootstrap_servers: 'a:1', registry: {url: 'http://b'}}\n")
+    assert exit_code("simulations", "check", str(simulation)) == 0
+    sys.stdout.flush()
+    assert written.getvalue().decode(encoding).partition("/test_")[2].count("\\udce9.yaml: ") == 1
 
 
 def test_main_ends_with_0_when_all_went_well() -> None:

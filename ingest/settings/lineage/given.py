@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, field_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
 
 from distributary.values import (
+    MASK,
     EmptyIsNone,
     Group,
     Name,
@@ -20,6 +21,11 @@ from distributary.values import (
 )
 
 
+def _without_query(endpoint: str) -> str:
+    path, has_query, _ = endpoint.partition("?")
+    return f"{path}?{MASK}" if has_query else path
+
+
 class Lineage(Group):
     """Where data catalogues hear of runs, as OpenLineage's events. It takes `distributary[lineage]` on the driver."""
 
@@ -27,7 +33,7 @@ class Lineage(Group):
     """A file that gets a line of JSON for each event; lines are added to what is there. This or `url`."""
     url: Annotated[str | None, EmptyIsNone] = None
     """The address of what listens, such as `http://marquez:5000`. This or `file`."""
-    endpoint: Name = "api/v1/lineage"
+    endpoint: Annotated[Name, Field(repr=False), PlainSerializer(_without_query)] = "api/v1/lineage"
     """The path at that address that takes events."""
     token: Secret = None
     """A bearer token for it; only through `${VAR}`."""

@@ -15,8 +15,10 @@ from distributary.producer_sim.verify.ledger_check import Held
 from distributary.producer_sim.verify.verdict import EXAMPLES, Difference, listed, named
 
 
-def with_replayed(lake: Lake, held: Held) -> tuple[Held, list[Difference]]:
+def with_replayed(lake: Lake, held: Held, again: Coverage) -> tuple[Held, list[Difference]]:
     """What was found, with what replays say of it; and the records that are not where they put them.
+
+    again  those that one had refused and that got a row since, of which batches may have had none
 
     Raises OSError, and ValueError, KeyError or TypeError where what is kept of a replay cannot be read.
     """
@@ -30,6 +32,8 @@ def with_replayed(lake: Lake, held: Held) -> tuple[Held, list[Difference]]:
         if len(gone := held.tables.lacking(partition, offsets)):
             detail = f"{listed(gone[:EXAMPLES].tolist(), len(gone))} had a row by a replay from bronze, and have none"
             lacking.append(Difference("ledger_rows", named(partition), detail))
+    for partition, number, counts in again:
+        added.add(partition, added.lacking(partition, np.flatnonzero(counts) + number * BLOCK))
     for partition, bitmap in told.let_out.items():
         out.add(partition, offsets_of(bitmap))
     return replace(held, added=added, out=out), lacking

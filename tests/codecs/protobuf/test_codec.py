@@ -186,6 +186,20 @@ def test_odd_but_valid_bytes_mean_what_protobuf_says(payload: bytes, field: str,
     assert rows_of(READER, [payload])[0][field] == value
 
 
+def test_an_entry_of_a_map_without_a_value_has_the_one_that_is_absent_and_nothing_is_written_about_it(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """As prost writes those of messages without a field; ptars told of each on stderr."""
+    reader = reader_of("message A { map<string, B> m = 1; } message B { int32 x = 1; }")
+    without = part(1, part(1, b"a"))
+    assert rows_of(reader, [without, part(1, part(1, b"b") + part(2, b"\x08\x07")), without]) == [
+        {"m": {"a": {"x": 0}}},
+        {"m": {"b": {"x": 7}}},
+        {"m": {"a": {"x": 0}}},
+    ]
+    assert capfd.readouterr() == ("", "")
+
+
 def test_types_are_those_of_the_table() -> None:
     types = {
         "u32": pa.int64(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import date, datetime, time, timezone
 from decimal import Decimal
@@ -15,6 +16,7 @@ from pyspark.sql import types as T
 
 from distributary.codecs.base import load_codec
 from distributary.codecs.writing import avro, protobuf
+from distributary.codecs.writing.column import type_name
 from distributary.codecs.writing.values import Misfit
 from distributary.errors import BadSchema
 from distributary.registry.base import Schema
@@ -301,3 +303,30 @@ def test_a_column_may_be_called_like_the_message_of_another() -> None:
     inner = T.StructType([T.StructField("x", T.BooleanType())])
     kind = T.StructType([T.StructField("a", inner), T.StructField("Of_a", T.BooleanType())])
     assert "message Of_a_ {" in protobuf.schema_text(kind, "Row")
+
+
+@pytest.mark.parametrize(("table", "name"), [("2024_gold", "_2024_gold"), ("gold_2024", "gold_2024")])
+def test_rows_of_a_table_whose_name_begins_with_a_digit_have_a_schema(table: str, name: str) -> None:
+    kind = T.StructType([T.StructField("a", T.IntegerType())])
+    assert type_name(table) == name
+    assert json.loads(avro.schema_text(kind, type_name(table)))["name"] == name
+    schema = Schema(1, "PROTOBUF", protobuf.schema_text(kind, type_name(table)))
+    encode, _ = protobuf.encoder(schema, None)
+    assert encode({"a": 1}) == b"\x08\x01"
+
+
+@pytest.mark.parametrize(("outer", "beside"), [("struct", "a_b"), ("array", "a_element"), ("map", "a_value")])
+def test_structs_whose_places_are_called_alike_are_two_records(outer: str, beside: str) -> None:
+    """As a column `user_address` beside the `address` of a `user`."""
+    inner = T.StructType([T.StructField("x", T.IntegerType())])
+    around: dict[str, tuple[T.DataType, Any]] = {
+        "struct": (T.StructType([T.StructField("b", inner)]), {"b": {"x": 1}}),
+        "array": (T.ArrayType(inner), [{"x": 1}]),
+        "map": (T.MapType(T.StringType(), inner), {"k": {"x": 1}}),
+    }
+    other = T.StructType([T.StructField("y", T.IntegerType())])
+    nested, value = around[outer]
+    kind = T.StructType([T.StructField("a", nested), T.StructField(beside, other)])
+    row = {"a": value, beside: {"y": 2}}
+    schema = Schema(7, "AVRO", avro.schema_text(kind, "Row"))
+    assert same(read_again("avro", schema, [avro.encoder(schema)(row)]), [row])

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.ingest.derived.test_refresh import Bench
 
+from distributary.errors import PipelineError
 from distributary.ingest.derivation.beside import Static
 from distributary.ingest.derived import lookups as lookups_module
 from distributary.ingest.derived.lookups import Lookup, lookups
@@ -28,6 +29,26 @@ def test_a_line_may_end_within_quotes_wherever_in_a_file(tmp_path: Path) -> None
     assert isinstance(found, Lookup)
     assert found.table.num_rows == 10_000
     assert set(found.table["about"].to_pylist()) == {text}
+
+
+def test_of_nanoseconds_in_a_file_what_spark_has_no_place_for_is_cut_off(tmp_path: Path) -> None:
+    """Pandas writes such."""
+    path = tmp_path / "seasons.parquet"
+    pq.write_table(
+        pa.table({"at": pa.array([1_700_000_000_123_456_789, None, -1], pa.timestamp("ns"))}), path
+    )
+    found = lookups({"seasons": Static.model_validate({"path": str(path)})}, StorageOptions())["seasons"]
+    assert isinstance(found, Lookup)
+    assert found.table["at"].cast(pa.int64()).to_pylist() == [1_700_000_000_123_456, None, -1]
+    assert found.table.schema.field("at").type.unit == "us"
+
+
+def test_a_file_with_what_spark_has_no_type_for_is_told_by_its_name(tmp_path: Path) -> None:
+    path = tmp_path / "seasons.parquet"
+    for values in (pa.array([2**63 - 1], pa.timestamp("ms")), pa.array([1], pa.decimal256(50, 2))):
+        pq.write_table(pa.table({"at": values}), path)
+        with pytest.raises(PipelineError, match=r"static table seasons: .*seasons.parquet cannot be read"):
+            lookups({"seasons": Static.model_validate({"path": str(path)})}, StorageOptions())
 
 
 def test_one_that_many_tables_look_things_up_in_is_read_once_until_it_changes(

@@ -1,15 +1,20 @@
-"""Objects that a store lists and that nobody can ask for, in a folder that files land in."""
+"""Objects that a store lists and that nobody can ask for, in a folder that files land in; and such a folder that is away itself."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from tests.ingest.inputs.test_from_files import opened_landing
+from tests.ingest.inputs.test_from_files import batch, landing, opened_landing
 from tests.ingest.storage.stores import Store
 from tests.ingest.storage.test_unreadable_names import put_raw
 
-from distributary.ingest.inputs.from_files import REGISTERS, LandingFolder
+from distributary.ingest.inputs.from_files import REGISTERS, FilesGone, LandingFolder
 from distributary.ingest.landing import looking
 from distributary.ingest.landing.numbers import first_offset
+from distributary.ingest.landing.reading import rows_of
+from distributary.ingest.storage.posix import PosixFiles
+from distributary.registry.base import Guid
 
 
 def read_at_four_looks(found: LandingFolder) -> tuple[list[str], int]:
@@ -75,3 +80,29 @@ def test_an_object_whose_key_is_a_slash_keeps_no_other_of_its_bucket_from_being_
     name = beside.url.rpartition("/")[2]
     found = opened_landing(bucket, s3_store.files(), glob=f"**/{name}/*")
     assert found.end_offsets() == {"landing": {0: first_offset(1)}}
+
+
+def test_of_a_folder_that_is_not_there_itself_no_file_is_told_as_gone(tmp_path: Path) -> None:
+    """As where it lies on what is not mounted: what is told as gone is never read."""
+    root = PosixFiles(tmp_path)
+    root.put("landing/a", b"its content")
+    found = landing(root, skips_gone=True)
+    root.rename("landing", "elsewhere")
+    with pytest.raises(FilesGone, match=r"/landing is not there, of which 1 files are to be read"):
+        batch(found)
+    (file,) = found.files_in(0, first_offset(1))
+    with pytest.raises(FileNotFoundError):
+        list(rows_of(found.landing, file, Guid))
+    root.put("landing/b", b"another content")
+    assert batch(found) == ["a", "b"], "of which the one is told as gone now"
+
+
+def test_what_was_told_as_gone_is_read_once_it_comes_with_another_name_and_content(tmp_path: Path) -> None:
+    root = PosixFiles(tmp_path)
+    root.put("landing/a", b"its content\n")
+    found = landing(root, skips_gone=True)
+    root.delete(["landing/a"])
+    assert batch(found) == ["a"]
+    root.put("landing/a", b"its content\n")
+    root.put("landing/b", b"its content\n\n")
+    assert batch(found, 1) == ["b"]

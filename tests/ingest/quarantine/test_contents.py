@@ -100,6 +100,13 @@ def test_it_is_counted_by_reason_schema_and_topic(filled: Settings) -> None:
     assert found.as_dict()["groups"][0]["first"] == "2026-01-31T12:00:00+00:00"
 
 
+def test_of_as_many_records_the_schemas_come_in_their_order(tmp_path: Path, settings: Settings) -> None:
+    for schema in (10, 9, None, 31, 2, 100, 7, 8):
+        quarantined(tmp_path, row(schema or 0, schema_id=schema))
+    told = [one.schema for one in contents(settings).groups]
+    assert told == [None, "2", "7", "8", "9", "10", "31", "100"]
+
+
 @pytest.mark.parametrize(
     ("chosen", "offsets"),
     [

@@ -57,6 +57,16 @@ def test_a_url_from_python_is_a_text(tmp_path: Path) -> None:
     assert Settings.from_dict({**given, "sink": {"root": again.sink.root}}).sink.root == again.sink.root
 
 
+@pytest.mark.parametrize("text", ["s3:/bucket/lake", "s3//bucket/lake", "S3A:bucket/lake", "hdfs:/lake"])
+def test_a_url_that_lacks_a_colon_or_a_slash_is_no_folder(tmp_path: Path, text: str) -> None:
+    scheme = text.partition(":")[0].partition("/")[0]
+    with pytest.raises(
+        ConfigError, match=rf"sink\.root: it is no URL; write {scheme}://… for one, or ./{text}"
+    ):
+        settings_from(tmp_path, SMALL.replace("./lake", text))
+    assert settings_from(tmp_path, SMALL.replace("./lake", f"./{text}")).sink.root.path == tmp_path / text
+
+
 def test_a_mistake_in_how_a_store_is_reached_is_told_with_its_place(tmp_path: Path) -> None:
     text = SMALL + STORE.replace("kms_key_id", "kms_key").replace("access_key_id: games, ", "")
     assert [problem.split(": ")[:2] for problem in problems(tmp_path, text, PASSWORD=SECRET)] == [

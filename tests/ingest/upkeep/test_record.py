@@ -256,8 +256,8 @@ def test_what_tells_of_records_that_replays_had_refused_goes_with_those(lake: Fi
     replay = "b" * 32
     brought_back(lake, [0], generation=replay)
     brought_back(lake, [1], generation="c" * 32, pipeline="others")
-    at = NOW - timedelta(days=40)
-    lake.put_new(f"{OUTCOMES}/{replay}.json", json.dumps({"at": at.isoformat()}).encode())
+    told = json.dumps({"pipeline": "games", "replay": replay, "at": (NOW - timedelta(days=40)).isoformat()})
+    lake.put_new(f"{OUTCOMES}/{replay}.json", told.encode())
     # By the clock of the place it was told of just now, and by the one of who began it 40 days before.
     late = int((datetime.now(timezone.utc) + timedelta(days=60)).timestamp() * 1000)
     assert keep_record(lake, mine(), MONTH, late).resolved == 1

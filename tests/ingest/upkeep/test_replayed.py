@@ -105,9 +105,8 @@ def test_who_reads_while_they_are_brought_together_misses_nothing(tmp_path: Path
     assert held(BesideUpkeep(root, OUTCOMES, lambda plain: tell_together(plain, GAMES))) == held(root)
 
     def rows(offset: int) -> pa.Table:
-        return pa.table(
-            {"kafka_topic": ["t"], "kafka_partition": [0], "kafka_offset": [offset], "outcome": [TO_TABLE]}
-        )
+        place = {"kafka_topic": "t", "kafka_partition": 0, "kafka_offset": offset}
+        return pa.Table.from_pylist([{**place, "generation": "mine", "outcome": TO_TABLE}])
 
     keep_moved(root, GAMES, rows(1))
     amid = BesideUpkeep(root, MOVED, lambda plain: keep_moved(plain, GAMES, rows(2)))

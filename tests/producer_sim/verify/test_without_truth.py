@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, TableFeatures, write_deltalake
@@ -23,10 +26,17 @@ from distributary.errors import BrokerUnavailable
 from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.commit_log import writing
+from distributary.ingest.commit_log.owners import Whose, said_of
 from distributary.ingest.inputs.from_kafka import open_kafka
+from distributary.ingest.quarantine.resolved import RESOLVED_SCHEMA
+from distributary.ingest.replay.outcomes import Outcome, tell
+from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.upkeep.resolved import keep_moved
 from distributary.producer_sim.verify.comparison import Beside, compare, verify
+from distributary.producer_sim.verify.coverage import Coverage
+from distributary.producer_sim.verify.kept.replayed import with_replayed
 from distributary.producer_sim.verify.lake import Lake
-from distributary.producer_sim.verify.ledger_check import read_ledger
+from distributary.producer_sim.verify.ledger_check import Held, read_ledger
 from distributary.producer_sim.verify.log_check import check_log, read_log
 from distributary.producer_sim.verify.topic_check import TopicsNow
 from distributary.producer_sim.verify.verdict import Difference, DifferenceKind, Verdict
@@ -383,3 +393,27 @@ def test_a_ledger_of_changes_that_is_gone(root: Path, monkeypatch: pytest.Monkey
     shutil.rmtree(root / "lake" / "ledger_changes")
     (lost,) = found(root, now).differences
     assert (lost.kind, lost.where) == ("table_missing", "ledger_changes")
+
+
+def test_a_row_that_replays_took_out_and_brought_back_is_where_its_batch_put_it(root: Path) -> None:
+    """As where an expectation was too strict while the tables were made again from bronze."""
+    files, whose = PosixFiles(root / "lake"), said_of("games", None)
+    at, here = datetime(2026, 11, 29, tzinfo=timezone.utc), {(TOPIC, 0): np.array([0])}
+    for number, (replay, outcome) in enumerate(
+        [("first", Outcome(refused=here)), ("second", Outcome(added=here))]
+    ):
+        tell(files, whose, replay, at.isoformat(), outcome.to_json(), number)
+    row = {"kafka_topic": TOPIC, "kafka_partition": 0, "kafka_offset": 0, "pipeline": "games", "batch_id": 0}
+    told = {**row, "generation": "first", "replay": "second", "at": at, "outcome": "table", "table": GOLF}
+    write_deltalake(root / "lake/quarantine_resolved", pa.Table.from_pylist([told], RESOLVED_SCHEMA))
+    assert found(root).holds, found(root).differences
+    # Once its rows there are let go by their age.
+    rows = DeltaTable(root / "lake/quarantine_resolved").to_pyarrow_table()
+    keep_moved(files, Whose.of("games"), rows, {"first"})
+    DeltaTable(root / "lake/quarantine_resolved").delete()
+    assert found(root).holds, found(root).differences
+    # Of a record that its batch had dropped, and that was brought back from quarantine, no replay tells as of a row that it added.
+    again = Coverage()
+    again.add((TOPIC, 0), np.array([0, 3]))
+    held, _ = with_replayed(Lake.of(settings(root)), Held(Coverage(), Coverage(), Counter()), again)
+    assert [held.added.count((TOPIC, 0), offset) for offset in (0, 1, 3)] == [1, 0, 1]

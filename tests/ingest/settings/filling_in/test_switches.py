@@ -241,6 +241,14 @@ def test_a_suffix_that_is_none_is_refused() -> None:
         Settings.from_dict(plain(debug_suffix="/../x"))
 
 
+@pytest.mark.parametrize("given", ["debug_suffix=", "debug_suffix= ", "debug_suffix=${NONE}"])
+def test_a_suffix_that_is_given_and_empty_makes_no_run_the_real_one(tmp_path: Path, given: str) -> None:
+    with pytest.raises(ConfigError, match="--set debug_suffix is empty"):
+        loaded(tmp_path, "env=dev", given, NONE="")
+    in_file = TEXT + "debug_suffix: _trial\n"
+    assert loaded(tmp_path, "env=dev", "debug_suffix=null", text=in_file).debug_suffix is None
+
+
 def test_every_place_that_settings_have_is_known_here() -> None:
     schema = Settings.model_json_schema()
     there = {dotted(keys) for keys, info in settings_of(Settings) if _is_place(schema, keys)}

@@ -59,3 +59,12 @@ def test_a_trial_tells_into_a_file_of_its_own(tmp_path: Path) -> None:
     settings = Settings.from_yaml(SETTINGS.format(suffix="_debug", lineage="file: runs.jsonl"), tmp_path)
     assert settings.lineage is not None
     assert settings.lineage.file == str(tmp_path / "runs.jsonl_debug")
+
+
+def test_what_a_path_asks_for_is_not_shown_as_it_may_be_a_key(tmp_path: Path) -> None:
+    text = SETTINGS.format(suffix="''", lineage='url: "http://127.0.0.1:5000", endpoint: "api/v1?code=hush"')
+    settings = Settings.from_yaml(text, tmp_path)
+    assert settings.lineage is not None
+    assert settings.lineage.endpoint == "api/v1?code=hush"
+    assert settings.effective()["lineage"]["endpoint"] == "api/v1?**********"
+    assert "hush" not in repr(settings)

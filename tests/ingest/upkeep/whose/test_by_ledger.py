@@ -97,7 +97,7 @@ def test_what_was_erased_replayed_and_let_go_under_a_name_that_another_has_by_no
     gone = Gone.of(pa.Table.from_pylist([{**at(0), "kafka_ts": NOW}]).select(names))
     keep(root, "a-00000", {**before.said, "id": "a", "table": "golf", "gone": gone.to_json()})
     opened(root.below("golf")).delete("kafka_offset = 0")
-    resolved = [{**at(4), "outcome": TO_TABLE}]
+    resolved = [{**at(4), "generation": SECOND, "outcome": TO_TABLE}]
     keep_moved(root, before, pa.Table.from_pylist(resolved))
 
     places: Places = {(TOPIC, 0): np.array([1], np.int64)}
@@ -109,7 +109,7 @@ def test_what_was_erased_replayed_and_let_go_under_a_name_that_another_has_by_no
     assert not list(all_gone(root, of_now))
     assert not list(let_go(root, of_now))
     # Brought together by whoever has the checkpoint, it stays its own.
-    keep_moved(root, whose, pa.Table.from_pylist([{**at(3), "outcome": TO_TABLE}]))
+    keep_moved(root, whose, pa.Table.from_pylist([{**at(3), "generation": SECOND, "outcome": TO_TABLE}]))
     assert [offsets.tolist() for _, offsets in let_go(root, whose)] == [[3, 4]]
     assert not list(let_go(root, of_now))
 
