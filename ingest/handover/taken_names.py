@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Container, Iterator
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,15 +61,23 @@ def _came_with_records(changes: Files, folded: Container[str]) -> list[tuple[str
 
 
 def _told(changes: Files, folded: Container[str]) -> Iterator[tuple[str, str]]:
+    """The same by its rows, but for those of before a table was made anew."""
     ledger = opened(changes)
     batches = ledger.to_pyarrow_dataset(filesystem=table_folder(ledger)).to_batches(
-        columns=["table", "column"],
+        columns=["table", "column", "kind", "at"],
         filter=pc.field("decision") == "add",
         batch_readahead=1,
         fragment_readahead=1,
     )
+    came, made = dict[tuple[str, ...], datetime](), dict[tuple[str, ...], datetime]()
     for batch in batches:
-        for name in pc.unique(batch["column"]).drop_null().to_pylist():
-            if fold(name) in folded:
-                of_name = batch.filter(pc.equal(batch["column"], name))
-                yield from ((folder, name) for folder in pc.unique(of_name["table"]).to_pylist())
+        names = [name for name in pc.unique(batch["column"]).drop_null().to_pylist() if fold(name) in folded]
+        _note(came, batch.filter(pc.is_in(batch["column"], pa.array(names, pa.string()))), "table", "column")
+        _note(made, batch.filter(pc.equal(batch["kind"], "created")), "table")
+    yield from ((folder, name) for (folder, name), at in came.items() if at >= made.get((folder,), at))
+
+
+def _note(newest: dict[tuple[str, ...], datetime], rows: pa.RecordBatch, *by: str) -> None:
+    for row in pa.Table.from_batches([rows]).group_by(by).aggregate([("at", "max")]).to_pylist():
+        of, at = tuple(row[name] for name in by), row["at_max"]
+        newest[of] = max(at, newest.get(of, at))

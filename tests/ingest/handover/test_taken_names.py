@@ -89,3 +89,18 @@ def test_a_table_made_anew_by_these_names_has_the_field_elsewhere(root: Path) ->
     field = pa.field("ts_26dbd2a1", pa.string(), metadata={SOURCE: b"ts"})
     create(table, table_schema(columns, Layout(pa.schema([field]))), {ENTITY_PROPERTY: "golf"})
     require_free_names(TableBook(str(root / "lake"), columns, None, made_with=MadeWith(named=folder)), [GOLF])
+
+
+def test_a_table_made_anew_has_nothing_of_a_field_that_only_the_one_before_it_had(root: Path) -> None:
+    columns, table = Columns(kafka_ts="ts"), root / "lake" / GOLF
+    shutil.rmtree(table)
+    text = 'syntax = "proto3"; message Event { string game_name = 1; }'
+    schema = Schema(queries.registry().register(SUBJECT, text, "PROTOBUF"), text)
+    query = Query(root)
+    query.resume()
+    query.batch(1, [Sent(schema.value(game_name="golf"), 1)])
+    # As a run whose settings name the column so has made it.
+    shutil.rmtree(table)
+    columns_there = table_schema(columns, Layout(pa.schema([("game_name", pa.string())])))
+    create(table, columns_there, {ENTITY_PROPERTY: "golf"})
+    require_free_names(TableBook(str(root / "lake"), columns, None, made_with=MadeWith(named=folder)), [GOLF])
