@@ -38,9 +38,14 @@ def with_columns(root: Path, columns: Columns, named: Callable[[str], str] = fol
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def held(monkeypatch: pytest.MonkeyPatch) -> MemoryRegistry:
     held = MemoryRegistry()
     monkeypatch.setattr(queries, "registry", lambda: held)
+    return held
+
+
+@pytest.fixture
+def root(tmp_path: Path, held: MemoryRegistry) -> Path:
     schema = Schema(held.register(SUBJECT, TEXT, "PROTOBUF"), TEXT)
     query = Query(tmp_path)
     query.resume()
@@ -91,11 +96,13 @@ def test_a_table_made_anew_by_these_names_has_the_field_elsewhere(root: Path) ->
     require_free_names(TableBook(str(root / "lake"), columns, None, made_with=MadeWith(named=folder)), [GOLF])
 
 
-def test_a_table_made_anew_has_nothing_of_a_field_that_only_the_one_before_it_had(root: Path) -> None:
+def test_a_table_made_anew_has_nothing_of_a_field_that_only_the_one_before_it_had(
+    root: Path, held: MemoryRegistry
+) -> None:
     columns, table = Columns(kafka_ts="ts"), root / "lake" / GOLF
     shutil.rmtree(table)
     text = 'syntax = "proto3"; message Event { string game_name = 1; }'
-    schema = Schema(queries.registry().register(SUBJECT, text, "PROTOBUF"), text)
+    schema = Schema(held.register(SUBJECT, text, "PROTOBUF"), text)
     query = Query(root)
     query.resume()
     query.batch(1, [Sent(schema.value(game_name="golf"), 1)])
