@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -111,7 +111,7 @@ class CommitLog:
         known = self._begun
         while known is None or known[0] != start:
             closed = self.closed()
-            told = None if start > closed else self._told_at_closing(closed, start)
+            told = None if start > closed else self._told_at_closing(start)
             if told is None:
                 # Of a closed one that is there still, the entries of its run are closed as well, and nothing rests on what they say of topics.
                 entry = self.entry(start)
@@ -125,14 +125,14 @@ class CommitLog:
             known = self._begun = start, told
         return known[1]
 
-    def _told_at_closing(self, closed: int, start: int) -> Standing | None:
-        path = closed_path(closed)
-        try:
-            with self._undamaged(path):
+    def _told_at_closing(self, start: int) -> Standing | None:
+        # Who woke amid closing may have closed more than whoever took over closes since, where files wait behind what is closed.
+        for path in map(closed_path, reversed(numbers_in(self.files, CLOSED))):
+            with suppress(FileNotFoundError), self._undamaged(path):
                 value = entry_json.value_of(self.files.read(path), self._where(path))
-                return entry_json.begun_from_json(value, start)
-        except FileNotFoundError:
-            return None
+                if (told := entry_json.begun_from_json(value, start)) is not None:
+                    return told
+        return None
 
     def newest_batch(self, number: int) -> Batch | None:
         """The batch of this number; None where it is gone, as it may be once there is a newer one."""

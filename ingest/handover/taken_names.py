@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterator
+from datetime import datetime
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -60,15 +62,40 @@ def _came_with_records(changes: Files, folded: Container[str]) -> list[tuple[str
 
 
 def _told(changes: Files, folded: Container[str]) -> Iterator[tuple[str, str]]:
+    """The same by its rows, but for those of before a table was made anew."""
     ledger = opened(changes)
     batches = ledger.to_pyarrow_dataset(filesystem=table_folder(ledger)).to_batches(
-        columns=["table", "column"],
+        columns=["table", "column", "kind", "at", "generation", "batch_id"],
         filter=pc.field("decision") == "add",
         batch_readahead=1,
         fragment_readahead=1,
     )
+    came, created = dict[tuple[Any, ...], datetime](), dict[tuple[Any, ...], datetime]()
     for batch in batches:
-        for name in pc.unique(batch["column"]).drop_null().to_pylist():
-            if fold(name) in folded:
-                of_name = batch.filter(pc.equal(batch["column"], name))
-                yield from ((folder, name) for folder in pc.unique(of_name["table"]).to_pylist())
+        names = [name for name in pc.unique(batch["column"]).drop_null().to_pylist() if fold(name) in folded]
+        _note(
+            came,
+            max,
+            batch.filter(pc.is_in(batch["column"], pa.array(names, pa.string()))),
+            "table",
+            "column",
+        )
+        # Attempts of one batch that died may each have told of some columns of a new table.
+        _note(
+            created, min, batch.filter(pc.equal(batch["kind"], "created")), "table", "generation", "batch_id"
+        )
+    made = dict[str, datetime]()
+    for (folder, *_), at in created.items():
+        made[folder] = max(at, made.get(folder, at))
+    yield from ((folder, name) for (folder, name), at in came.items() if at >= made.get(folder, at))
+
+
+def _note(
+    found: dict[tuple[Any, ...], datetime],
+    which: Callable[[datetime, datetime], datetime],
+    rows: pa.RecordBatch,
+    *by: str,
+) -> None:
+    for row in pa.Table.from_batches([rows]).select([*by, "at"]).to_pylist():
+        of, at = tuple(row[name] for name in by), row["at"]
+        found[of] = which(at, found.get(of, at))

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from tests.ingest.commit_log.logs import BY, TOPIC, decided, earliest, entries, kinds
 from tests.ingest.commit_log.memory import MemoryFiles
+from typing_extensions import Buffer
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.commit_log.entries import Batch, Standing
-from distributary.ingest.commit_log.reading import CommitLog, closed_path, entry_path
+from distributary.ingest.commit_log.reading import CLOSED, CommitLog, closed_path, entry_path
 from distributary.ingest.commit_log.writing import Writer, begin
 
 HOURS = 2_000
@@ -89,3 +91,40 @@ def test_a_start_that_is_gone_is_named(*, closed: bool) -> None:
         log.entry(log.closed() + 2)
     with pytest.raises(CheckpointMismatch, match=r"log/0000000000.json is gone"):
         log.state()
+
+
+class Closing(MemoryFiles):
+    """`before` is called once, before it is written down how far the log is closed."""
+
+    before: Callable[[], None] | None = None
+
+    def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+        if path.startswith(CLOSED) and self.before is not None:
+            before, self.before = self.before, None
+            before()
+        return super().put_new(path, data, durable=durable)
+
+
+@pytest.mark.usefixtures("closing_soon")
+def test_it_stays_where_who_took_over_closes_less_than_who_woke() -> None:
+    """Files wait behind a batch that is closed, as who took over read it before it was: its start goes before it does."""
+    files, now = Closing(), list[Writer]()
+    first = many(files)
+    for _ in range(8):
+        decided(first)
+    asleep = many(files, "one more")
+    for _ in range(8):
+        asleep.settle(decided(asleep).number)
+
+    def taken_over() -> None:
+        now.append(many(files))
+        now[0].park({"t": (5,)}, "it was put back")
+
+    files.before = taken_over
+    assert asleep.close() is None
+    assert CommitLog(files).closed() > asleep.start.number
+    for _ in range(8):
+        now[0].settle(decided(now[0]).number)
+        now[0].close()
+    assert entry_path(first.start.number) not in files.there
+    assert CommitLog(files).as_finished(5)[0].so_far.left == LEFT

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
+from deltalake import DeltaTable, write_deltalake
 from tests.ingest import queries
 from tests.ingest.e2e.handmade import Schema
 from tests.ingest.handover.test_heritage import NO_SPARK, WORLD
@@ -18,6 +21,7 @@ from tests.ingest.queries import GOLF, Query
 from distributary.errors import ConfigError
 from distributary.ingest.checkpoint.generation import StartMode
 from distributary.ingest.columns.layout import SOURCE, Layout
+from distributary.ingest.columns.safe_names import CHANGES_TABLE
 from distributary.ingest.handover.heritage import Heritage
 from distributary.ingest.handover.reaching import Reaching
 from distributary.ingest.handover.taken_names import require_free_names
@@ -38,9 +42,14 @@ def with_columns(root: Path, columns: Columns, named: Callable[[str], str] = fol
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def held(monkeypatch: pytest.MonkeyPatch) -> MemoryRegistry:
     held = MemoryRegistry()
     monkeypatch.setattr(queries, "registry", lambda: held)
+    return held
+
+
+@pytest.fixture
+def root(tmp_path: Path, held: MemoryRegistry) -> Path:
     schema = Schema(held.register(SUBJECT, TEXT, "PROTOBUF"), TEXT)
     query = Query(tmp_path)
     query.resume()
@@ -89,3 +98,30 @@ def test_a_table_made_anew_by_these_names_has_the_field_elsewhere(root: Path) ->
     field = pa.field("ts_26dbd2a1", pa.string(), metadata={SOURCE: b"ts"})
     create(table, table_schema(columns, Layout(pa.schema([field]))), {ENTITY_PROPERTY: "golf"})
     require_free_names(TableBook(str(root / "lake"), columns, None, made_with=MadeWith(named=folder)), [GOLF])
+
+
+def test_a_table_made_anew_has_nothing_of_a_field_that_only_the_one_before_it_had(
+    root: Path, held: MemoryRegistry
+) -> None:
+    columns, table = Columns(kafka_ts="ts"), root / "lake" / GOLF
+    shutil.rmtree(table)
+    text = 'syntax = "proto3"; message Event { string game_name = 1; }'
+    schema = Schema(held.register(SUBJECT, text, "PROTOBUF"), text)
+    query = Query(root)
+    query.resume()
+    query.batch(1, [Sent(schema.value(game_name="golf"), 1)])
+    # As a run whose settings name the column so has made it.
+    shutil.rmtree(table)
+    columns_there = table_schema(columns, Layout(pa.schema([("game_name", pa.string())])))
+    create(table, columns_there, {ENTITY_PROPERTY: "golf"})
+    require_free_names(TableBook(str(root / "lake"), columns, None, made_with=MadeWith(named=folder)), [GOLF])
+
+
+def test_columns_that_the_attempt_after_one_that_died_gave_a_new_table_are_no_other_table(root: Path) -> None:
+    ledger = DeltaTable(root / "lake" / CHANGES_TABLE)
+    told = ledger.to_pyarrow_table().filter(pc.field("column") == "game_name")
+    told = told.set_column(told.schema.get_field_index("column"), "column", pa.array(["later"]))
+    later = pc.add(told["at"], pa.scalar(timedelta(minutes=1)))
+    write_deltalake(ledger, told.set_column(told.schema.get_field_index("at"), "at", later), mode="append")
+    with pytest.raises(ConfigError, match="has a column ts"):
+        with_columns(root, Columns(kafka_ts="ts")).start("from_tables", "games", (), WORLD)

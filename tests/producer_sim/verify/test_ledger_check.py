@@ -117,3 +117,13 @@ def test_rows_that_an_earlier_checkpoint_brought_to_other_tables_are_there() -> 
     batch = Batch(GENERATION, 4, rows, {("games", 0): (0, 2)}, gaps=0)
     (found,) = check_ledger([batch], NOTHING_HELD)
     assert (found.kind, found.detail) == ("ledger_rows", "its offsets have 0 rows, the ledger says 2")
+
+
+@pytest.mark.parametrize(("there", "found"), [(0, True), (1, False), (3, False), (4, True)])
+def test_what_such_a_batch_itself_added_to_other_tables_is_there(*, there: int, found: bool) -> None:
+    held = Held(Coverage(), Coverage(), Counter())
+    held.tables.add(("games", 0), np.arange(there, dtype=np.int64))
+    rows = Rows(read=4, tables=2, quarantined=0, dropped=0, already=2)
+    batch = Batch(GENERATION, 4, rows, {("games", 0): (0, 4)}, gaps=0, merged=1)
+    said = f"its offsets have {there} rows in tables to which each is added, the ledger says 1, and 2 there already"
+    assert [one.detail for one in check_ledger([batch], held)] == [said] * found
