@@ -22,6 +22,9 @@ WAITS = (1.0, 30.0)
 # A run that is told to stop takes an answer that comes at once, but does not wait for a server that may be down.
 GRACE_SECONDS = 1.0
 
+# Whoever waits for longer reads what is waited for. A registry's "no", which is no silence, has to last for less before it is believed.
+QUIET_SECONDS = 5.0
+
 _LOOK_SECONDS = 0.1
 
 # A thread that has its answer waits so long for another question: a new one would have to connect to the JVM anew, which takes longer than most
@@ -52,6 +55,19 @@ def answer_to(
         if meanwhile is not None:
             meanwhile()
     return asked.result()
+
+
+def when_quiet(tell: Callable[[], None], seconds: float) -> Callable[[], None]:
+    """What is to be called again and again while an answer is waited for, as `meanwhile`: it tells once, after so many seconds."""
+    until, told = monotonic() + seconds, False
+
+    def look() -> None:
+        nonlocal told
+        if not told and monotonic() >= until:
+            told = True
+            tell()
+
+    return look
 
 
 def until_answered(
