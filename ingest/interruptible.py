@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as NotInTime
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -68,6 +68,18 @@ def when_quiet(tell: Callable[[], None], seconds: float) -> Callable[[], None]:
             tell()
 
     return look
+
+
+@contextmanager
+def when_late(tell: Callable[[], None], seconds: float = QUIET_SECONDS) -> Iterator[Callable[[], None]]:
+    """Tell, by a thread of its own, unless the block ends within so many seconds, or calls what it is given."""
+    timer = threading.Timer(seconds, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timer.cancel
+    finally:
+        timer.cancel()
 
 
 def until_answered(
