@@ -24,7 +24,7 @@ from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.kept import NOT_LOOKED_INTO, AsTheyCame
 from distributary.ingest.erasure.named_otherwise import Names, concerning, made_of_values, names_of
-from distributary.ingest.erasure.outcome import Erasure, TableErasure, together
+from distributary.ingest.erasure.outcome import Erasure, TableErasure, fields_missing, together
 from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.ingest.erasure.replays import BRING_THEM_BACK, have_records
@@ -284,7 +284,11 @@ class _Work:
                 f"{meant.unread:,} rows have something in {by.rescued}, or in {AS_IT_WAS}, that the condition names and does not go with, so that nobody "
                 f"knows whether they are meant: look at them, and name them by {', '.join(where[:3])}"
             )
-        return replace(done, left=(*done.left, *left), lacks=None if lacking else ())
+        # Rows may have it all the same: rescued, or as they were.
+        within = [] if lacking or done.rows else fields_missing(layout, fields_of(self.condition.tree))
+        if within:
+            left.append(f"it has no field {', '.join(within)}, and no row that says it otherwise")
+        return replace(done, left=(*done.left, *left), lacks=None if lacking else tuple(within))
 
     def _without(self, place: Files, rows: Rows) -> Rewritten:
         return without_rows(place, rows, self.done.id, dry_run=self.wanted.dry_run)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
+
 from distributary.errors import ConfigError, PipelineError
+from distributary.ingest.columns.safe_names import fold
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +26,7 @@ class TableErasure:
     final_at  from when on upkeep deletes the files that had them; None where it has nothing to delete
     left      what was not done, and why
     failed    why something that should have been done was not; None where all went well
-    lacks     columns that the condition names and it has not, so that none of its rows was looked at; None where what goes is told otherwise
+    lacks     columns and fields that the condition names and it has not, so that none of its rows went; None where what goes is told otherwise
     """
 
     table: str
@@ -89,12 +92,12 @@ class Erasure:
         if lacking and all(lacking):
             nowhere = set.intersection(*lacking)
             why = (
-                f"no table has a column {', '.join(sorted(nowhere))}"
+                f"no table has {', '.join(sorted(nowhere))}, which --where names"
                 if nowhere
-                else "each table lacks a column"
+                else "each table lacks a column that --where names"
             )
             raise ConfigError(
-                f"{why} that --where names, so that no table was looked into; correct it, or name what is meant by --table, such as quarantine"
+                f"{why}: none of their rows went by it; correct it, or name what is meant by --table, such as quarantine"
             )
 
 
@@ -117,3 +120,20 @@ def together(found: Sequence[TableErasure]) -> tuple[TableErasure, ...]:
             lacks=one.lacks if before.lacks is None else before.lacks,
         )
     return tuple(tables.values())
+
+
+def fields_missing(layout: pa.Schema, paths: Iterable[Sequence[str]]) -> list[str]:
+    """Those of some paths into columns, dotted, that a table has the columns of and not the fields."""
+    return sorted({".".join(path) for path in paths if _is_missing(layout, path)})
+
+
+def _is_missing(layout: pa.Schema, path: Sequence[str]) -> bool:
+    inside: Iterable[pa.Field] = layout
+    for depth, name in enumerate(path):
+        found = next((one for one in inside if fold(one.name) == fold(name)), None)
+        if found is None:
+            return depth > 0
+        if not pa.types.is_struct(found.type):
+            return False
+        inside = found.type
+    return False

@@ -28,10 +28,12 @@ def of(*tables: TableErasure) -> Erasure:
 @pytest.mark.parametrize(
     ("column", "tables", "why"),
     [
-        ("playr", (), r"^no table has a column playr that --where names, .*correct it"),
-        ("Player", (), ""),
+        ("playr", (), r"^no table has playr, which --where names: .*correct it"),
+        ("player.idd", (), r"^no table has player.idd, which"),
+        ("Player.ID", (), ""),
+        ("player.nick", (), ""),
         ("score", (), ""),
-        ("score", ("chess",), r"^no table has a column score that"),
+        ("score", ("chess",), r"^no table has score, which"),
     ],
 )
 def test_a_condition_that_no_table_has_the_columns_of_is_a_failure(
@@ -39,12 +41,15 @@ def test_a_condition_that_no_table_has_the_columns_of_is_a_failure(
 ) -> None:
     root = files_at(tmp_path / "lake")
     given = settings(tmp_path, sink={"root": root.url})
-    for table, rows in (("chess", {"player": [7]}), ("go", {"player": [8], "score": [1]})):
+    for table, rows in (
+        ("chess", {"player": [{"id": 7}]}),
+        ("go", {"player": [{"id": 8, "nick": 1}], "score": [1]}),
+    ):
         own(root, given, table)
         create(root.below(table).url, pa.table(rows).schema, {})
         write_deltalake(root.below(table).url, pa.table(rows), mode="append")
     where = f"{column} = 99"
-    condition = ReadCondition(Call("=", (Field((column,)), Literal(99))))
+    condition = ReadCondition(Call("=", (Field(tuple(column.split("."))), Literal(99))))
     monkeypatch.setattr(module, "conditions_ahead", lambda _: {where: condition})
     for dry in (True, False):
         done = erase(given, Wanted(where, keys=("p7",), tables=tables, dry_run=dry))
@@ -55,11 +60,25 @@ def test_a_condition_that_no_table_has_the_columns_of_is_a_failure(
             done.check()
 
 
+def test_rows_that_have_a_field_rescued_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = files_at(tmp_path / "lake")
+    given = settings(tmp_path, sink={"root": root.url})
+    own(root, given, "chess")
+    rows = pa.table({"player": [{"id": 7}, {"id": 8}], "_rescued_data": ['{"player.nick": 99}', None]})
+    create(root.below("chess").url, rows.schema, {})
+    write_deltalake(root.below("chess").url, rows, mode="append")
+    condition = ReadCondition(Call("=", (Field(("player", "nick")), Literal(99))))
+    monkeypatch.setattr(module, "conditions_ahead", lambda _: {"": condition})
+    done = erase(given, Wanted(""))
+    assert done.rows == 1
+    done.check()
+
+
 def test_only_tables_that_have_columns_are_asked_for_them() -> None:
     passed, beside = TableErasure("chess", lacks=("who",)), TableErasure("quarantine", rows=1)
     of(beside).check()
     of(passed, TableErasure("go", lacks=()), beside).check()
-    with pytest.raises(ConfigError, match=r"^no table has a column who that --where names"):
+    with pytest.raises(ConfigError, match=r"^no table has who, which --where names"):
         of(passed, TableErasure("go", lacks=("at", "who")), beside).check()
     with pytest.raises(ConfigError, match=r"^each table lacks a column that --where names"):
         of(passed, TableErasure("go", lacks=("at",))).check()
