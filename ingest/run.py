@@ -107,7 +107,7 @@ def _tell_of_stores(settings: Settings, watch: Progress) -> None:
     if stores := [str(place) for place in places if place.kind != "posix"]:
         seconds = settings.storage.http.retry_seconds
         watch.waiting(
-            f"not begun yet: what is at {' and '.join(stores)} is asked, and what does not answer is asked again for {seconds:.0f} s (storage.http.retry_seconds)",
+            f"not begun yet: if what is at {' and '.join(stores)} does not answer, it is asked again for {seconds:.0f} s (storage.http.retry_seconds)",
             0.0,
         )
 

@@ -35,7 +35,7 @@ class Hearing(Silent):
         (
             "s3://lake/games",
             [
-                "not begun yet: what is at s3://lake/games is asked, and what does not answer is asked again for 60 s (storage.http.retry_seconds)"
+                "not begun yet: if what is at s3://lake/games does not answer, it is asked again for 60 s (storage.http.retry_seconds)"
             ],
         ),
         ("lake", []),
