@@ -36,7 +36,7 @@ from distributary.ingest.derived.windows import Inputs
 from distributary.ingest.derived.writing import Replacing, replace, require_columns, schema_text
 from distributary.ingest.origins.plans import Origin, origins
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.spark.error_classes import named
+from distributary.ingest.spark.error_classes import named, told_by_worker
 from distributary.ingest.spark.session import ANSI, OURS, in_use, with_settings
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files, tables_at
@@ -406,7 +406,7 @@ def _timed(done: Refreshed, seconds: float) -> Refreshed:
 
 def _said(error: Exception) -> str:
     """What Spark says of a query that the settings have: its first line, and no row's values."""
-    why = named(error)
+    why = told_by_worker(error) or named(error)
     first = (
         without_logins(str(error).splitlines()[0])[:500]
         if isinstance(error, AnalysisException | ParseException)

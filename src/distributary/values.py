@@ -383,3 +383,5 @@ PositiveSeconds = Annotated[
     BeforeValidator(seconds_of),
     _or_text("number", "10 s", exclusiveMinimum=0, maximum=_MOST_SECONDS),
 ]
+
+WholeSeconds = Annotated[int, Field(ge=1), BeforeValidator(seconds_of), _or_text("integer", "1 h", minimum=1)]

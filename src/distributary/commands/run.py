@@ -51,6 +51,7 @@ def run(
     ] = False,
 ) -> None:
     """Run a pipeline until it is done, stopped (Ctrl-C ends it in good order) or cannot go on."""
+    from distributary.ingest.interruptible import when_late
     from distributary.ingest.lease.holding import looked_for
     from distributary.ingest.settings.model import load
     from distributary.ingest.settings.yaml_file import Told
@@ -66,7 +67,13 @@ def run(
     keeper = looked_for(settings.checkpoint, settings.storage)
     from distributary.ingest.run import run_in
 
-    with watching(silent=as_json) as progress, session(settings) as spark, interrupts() as interrupted:
+    with (
+        watching(silent=as_json) as progress,
+        when_late(lambda: progress.waiting("Spark is being started", 0.0)) as started,
+        session(settings) as spark,
+        interrupts() as interrupted,
+    ):
+        started()
         grown = _grown(settings, spark, silent=as_json) if update_schema else None
         outcome = run_in(spark, keeper, settings, progress, interrupted.stop)
     if as_json:

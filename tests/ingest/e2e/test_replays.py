@@ -29,7 +29,8 @@ from tests.ingest.e2e.registry_proxy import registry_proxy
 
 from distributary.errors import LeaseHeld, PipelineError
 from distributary.ingest import failpoints
-from distributary.ingest.erasure.erase import TableErasure, Wanted, erase
+from distributary.ingest.erasure.erase import Wanted, erase
+from distributary.ingest.erasure.outcome import TableErasure
 from distributary.ingest.erasure.replays import BRING_THEM_BACK
 from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.lease.replaying import alone
