@@ -141,7 +141,8 @@ class World:
             "checkpoint": str(folder / "checkpoint"),
             "decode": {"format": self._format, "schema_location": str(self._folder / "schemas" / topic)},
             "trigger": {"available_now": True, "interval_seconds": 0},
-            "limits": {"batch_rows": batch_rows},
+            # Spark rounds each partition's share down: without some more a batch of a few records would be left at the end.
+            "limits": {"batch_rows": batch_rows + self.sizes.partitions},
             **changed,
         }
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
 from concurrent.futures import TimeoutError as NotInTime
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -21,6 +21,9 @@ WAITS = (1.0, 30.0)
 
 # A run that is told to stop takes an answer that comes at once, but does not wait for a server that may be down.
 GRACE_SECONDS = 1.0
+
+# Whoever waits for longer reads what is waited for. A registry's "no", which is no silence, has to last for less before it is believed.
+QUIET_SECONDS = 5.0
 
 _LOOK_SECONDS = 0.1
 
@@ -52,6 +55,31 @@ def answer_to(
         if meanwhile is not None:
             meanwhile()
     return asked.result()
+
+
+def when_quiet(tell: Callable[[], None], seconds: float) -> Callable[[], None]:
+    """What is to be called again and again while an answer is waited for, as `meanwhile`: it tells once, after so many seconds."""
+    until, told = monotonic() + seconds, False
+
+    def look() -> None:
+        nonlocal told
+        if not told and monotonic() >= until:
+            told = True
+            tell()
+
+    return look
+
+
+@contextmanager
+def when_late(tell: Callable[[], None], seconds: float = QUIET_SECONDS) -> Iterator[Callable[[], None]]:
+    """Tell, by a thread of its own, unless the block ends within so many seconds, or calls what it is given."""
+    timer = threading.Timer(seconds, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timer.cancel
+    finally:
+        timer.cancel()
 
 
 def until_answered(

@@ -81,7 +81,7 @@ from distributary.ingest.source.contract import Channels, Records
 from distributary.ingest.source.moments import first_offsets, last_offsets
 from distributary.ingest.spark.workers import require_workers
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.storage.probe import require_usable
 from distributary.ingest.tables.change import LOG_RETENTION, log_retention
 from distributary.ingest.tables.known import MadeWith, TableBook, folder_of_topics
@@ -270,7 +270,7 @@ def open_pipeline(
     expression = expression_of(spark, settings.route, settings.decode)
     conditions = conditions_of(spark, settings)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     checkpoint.make()
     # Before a generation is born, which would hold whoever repairs what is not usable to this place. Where it has to be watched whether
     # somebody holds the lease, it is done meanwhile; a folder's locks tell at once, and whoever is too many does none of it.
@@ -284,7 +284,8 @@ def open_pipeline(
         rules = run_rules(settings, expression, conditions)
         tables = tables_of(settings, root, rules, spark, native)
         made_with = tables.made_with
-        heritage = Heritage(Reaching(tables, native, spark, partial(checkpoint_at, settings.storage)))
+        at = partial(checkpoint_at, settings.storage)
+        heritage = Heritage(Reaching(tables, native, spark, at, rules.changes.widens))
         generation = _generation(settings, channels, checkpoint, heritage, tables)
         tables.made_with = replace(made_with, topics=generation.world.topics)
         native.expect(lambda url: app_of(generation.id, url.rpartition("/")[2]))

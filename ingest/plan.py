@@ -34,7 +34,7 @@ from distributary.ingest.schemas.pinned import PinsStore
 from distributary.ingest.schemas.subjects import inferred_subject, value_subjects
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.settings.rule_book import RuleBook
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.known import MadeWith, TableBook
 from distributary.registry.base import Schema, SchemaRegistry
@@ -210,7 +210,7 @@ def _inferred_subjects(settings: Settings) -> list[str]:
 
 
 def _tables(settings: Settings, rules: RuleBook) -> TableBook:
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     by_text = settings.decode.key == "auto"
     made_with = MadeWith(spec_of=rules.of, by_text=by_text, named=settings.route.folder)
     return TableBook(root, settings.sink.columns, None, settings.limits.commit_threads, made_with=made_with)

@@ -13,7 +13,7 @@ from distributary.ingest.inference.entities import infer_entities, keep
 from distributary.ingest.inference.topic import infer
 from distributary.ingest.inputs.before_a_look import require_had_before
 from distributary.ingest.inputs.opening import open_source
-from distributary.ingest.interruptible import Stopped
+from distributary.ingest.interruptible import Stopped, when_late
 from distributary.ingest.lease.holding import looked_for
 from distributary.ingest.lease.keeper import Keeper
 from distributary.ingest.lineage.of_runs import told
@@ -34,6 +34,9 @@ from distributary.ingest.supervision.outcome import Outcome
 from distributary.ingest.supervisor import Supervisor
 from distributary.registry.base import SchemaRegistry
 from distributary.registry.disk.cache import DiskCache, Notice, to_log
+
+# Whether somebody is dead who held the lease takes six of them to see.
+_LATE_SECONDS = 10.0
 
 
 @jvm_needed()
@@ -77,6 +80,7 @@ def run_in(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
 ) -> Outcome:
     """The same in this session, under this lease. Raises what `run` raises."""
     with ExitStack() as opened, suppress(Stopped):
+        begun = opened.enter_context(when_late(lambda: _tell_of_stores(settings, watch), _LATE_SECONDS))
         channels = opened.enter_context(open_source(settings, session, stopped, watch.waiting))
         own = registry or opened.enter_context(
             schemas_of(settings, session, channels, lambda notice: watch.waiting(notice.text, 0.0))
@@ -88,11 +92,24 @@ def run_in(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
             one.close()
             reading = settings.of_topics(channels.names())
             # One that has let go holds nothing again.
-            return one.enter_context(open_pipeline(reading, session, own, channels, next(keepers, None)))
+            pipeline = one.enter_context(open_pipeline(reading, session, own, channels, next(keepers, None)))
+            begun()
+            return pipeline
 
         return Supervisor(opened_anew, progress, stopped, derived).run()
     # It was told to stop before it began.
     return Outcome(Summary(), ())
+
+
+def _tell_of_stores(settings: Settings, watch: Progress) -> None:
+    """Name the stores that a run which has not begun asks: one that does not answer ends it after a minute and more."""
+    places = dict.fromkeys([settings.sink.root, settings.checkpoint])
+    if stores := [str(place) for place in places if place.kind != "posix"]:
+        seconds = settings.storage.http.retry_seconds
+        watch.waiting(
+            f"not begun yet: if what is at {' and '.join(stores)} does not answer, it is asked again for {seconds:.0f} s (storage.http.retry_seconds)",
+            0.0,
+        )
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +20,7 @@ from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import newest_version, transactions_in
 from distributary.ingest.tables.transaction import ERASURE, is_of_replay
@@ -108,16 +109,21 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
     >>> {one.batch for one in versions.tables} == {versions.batch}
     True
     """
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     own = read_generation(checkpoint)
+    records = Records(root)
     owners = {
         table: owner
-        for table, owner in Records(root).all().items()
+        for table, owner in records.all().items()
         # Where it has another name since its last run, records tell the one before.
         if owner.pipeline == settings.name or (own is not None and owner.generation == own.id)
     }
-    at = _whole(root, settings.name, {owner.generation for owner in owners.values()}, batch)
+    generations = {owner.generation for owner in owners.values()}
+    # One whose tables another took over owns none any more, and may have come behind the batch as well.
+    ever = {} if batch is None else records.ever()
+    had = {one.generation for table in owners.keys() & ever.keys() for one in ever[table]} - generations
+    at = _whole(root, settings.name, generations, batch, None if own is None else own.id, had=had)
     parked = _parked(checkpoint, at.generation)
     # Amid a reset tables are half full; those of before it belong together.
     if any(True for _ in going(checkpoint.files, RESETS)):
@@ -166,11 +172,19 @@ def _of_all(  # noqa: PLR0913 - whose tables, as of what, and how
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
-    """A batch that is whole, of a generation; the newest one has what replays, and a reset, made of the tables since."""
+    """A batch that is whole, of a generation; the newest one has what replays, and a reset, made of the tables since.
+
+    later  the generations that have come behind it
+    """
 
     generation: str
     number: int
     is_newest: bool = False
+    later: frozenset[str] = frozenset()
+
+    def is_before(self, told: Iterable[str]) -> bool:
+        """Whether an entry with these transactions is of a generation behind it."""
+        return any(app.partition("/")[0] in self.later for app in told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,11 +215,23 @@ def _said(error: Exception) -> str:
     return without_logins(" ".join(str(error).split()))[:_MOST_TOLD] or type(error).__name__
 
 
-def _whole(root: Files, pipeline: str, generations: set[str], batch: int | None) -> _Batch:
-    """The generation and the number of a batch that the ledger has, which every batch comes to last."""
+def _whole(  # noqa: PLR0913 - whose batch, and which
+    root: Files,
+    pipeline: str,
+    generations: set[str],
+    batch: int | None,
+    own: str | None = None,
+    *,
+    had: AbstractSet[str] = frozenset(),
+) -> _Batch:
+    """The generation and the number of a batch that the ledger has, which every batch comes to last.
+
+    own  the checkpoint's generation, where it is known
+    had  those that own no table any more: of their batches none is meant
+    """
     place = root.below(BATCHES_TABLE)
     try:
-        return _told(place, pipeline, generations, batch)
+        return _told(place, pipeline, generations, batch, own, had=had)
     except (ConnectionError, TimeoutError):
         raise
     except _UNREADABLE as error:
@@ -215,26 +241,37 @@ def _whole(root: Files, pipeline: str, generations: set[str], batch: int | None)
         ) from error
 
 
-def _told(place: Files, pipeline: str, generations: set[str], batch: int | None) -> _Batch:
+def _told(  # noqa: PLR0913 - as `_whole`
+    place: Files,
+    pipeline: str,
+    generations: set[str],
+    batch: int | None,
+    own: str | None,
+    *,
+    had: AbstractSet[str],
+) -> _Batch:
     newest = newest_version(place)
     apps = {app_of(generation, BATCHES_TABLE): generation for generation in generations}
     nearest: int | None = None
+    later = set[str]()
     for version in range(-1 if newest is None else newest, -1, -1):
         try:
             told = _transactions(place, version)
         except FileNotFoundError:
             # What others did since may have outlived it.
-            if nearest is None and (found := _in_snapshot(place, apps)) is not None:
+            if nearest is None and (found := _in_snapshot(place, apps, own)) is not None:
                 nearest = found[1]
                 if batch in (None, nearest):
                     return _Batch(*found, is_newest=True)
             break
+        later |= {name for app in told if (name := app.partition("/")[0]) in had}
         for app, number in told.items():
             if app not in apps:
                 continue
             if batch in (None, number):
-                return _Batch(apps[app], number, is_newest=nearest is None)
+                return _Batch(apps[app], number, nearest is None, frozenset(later - {apps[app]}))
             nearest = number
+            later.add(apps[app])
     what = "no batch that is whole" if batch is None else f"no batch {batch}"
     known = "" if nearest is None else f"; the oldest one that its log tells of is {nearest}"
     remedy = (
@@ -245,13 +282,14 @@ def _told(place: Files, pipeline: str, generations: set[str], batch: int | None)
     raise _NoneWhole(f"{place.url} tells of {what} of pipeline {pipeline}{known}. {remedy}")
 
 
-def _in_snapshot(place: Files, apps: Mapping[str, str]) -> tuple[str, int] | None:
-    """The newest batch of any of these applications, by its name, as a table's checkpoint keeps it."""
+def _in_snapshot(place: Files, apps: Mapping[str, str], own: str | None) -> tuple[str, int] | None:
+    """The newest batch of any of these applications, by its name, as a table's checkpoint keeps it: of `own`, if that has one, as each counts by itself."""
     handle = opened(place)
-    numbers = {name: handle.transaction_version(app) for app, name in apps.items()}
-    return max(
-        ((name, one) for name, one in numbers.items() if one is not None), key=itemgetter(1), default=None
-    )
+    told = {name: handle.transaction_version(app) for app, name in apps.items()}
+    numbers = {name: one for name, one in told.items() if one is not None}
+    if own is not None and own in numbers:
+        return own, numbers[own]
+    return max(numbers.items(), key=itemgetter(1), default=None)
 
 
 def _parked(checkpoint: Checkpoint, generation: str) -> Mapping[str, tuple[int, ...]]:
@@ -273,17 +311,18 @@ def _as_of(root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table
         try:
             content = _content(place, version)
         except FileNotFoundError:
-            return _as_now(place, table, app, batch, waits)
+            return _as_now(place, table, at, waits)
         told = transactions_in(content)
-        number = told.get(app)
+        number, behind = told.get(app), at.is_before(told)
         if number is not None and number <= batch:
             return TableVersion(table, place.url, max(version, laid.version, last_replay), number, waits)
         # A shared table has batches of others in between; an entity's has one owner after the other.
-        if number is None and app.endswith(_EVENTS) and any(one.endswith(_EVENTS) for one in told):
+        is_of_events = app.endswith(_EVENTS) and any(one.endswith(_EVENTS) for one in told)
+        if number is None and is_of_events and not behind:
             return TableVersion(table, place.url, max(version, laid.version, last_replay), None, waits)
-        if number is not None:
+        if number is not None or behind:
             before_later, replayed, last_replay, laid = version - 1, False, -1, _Laid()
-        if any(map(is_of_replay, told)):
+        if any(map(is_of_replay, told)) and not behind:
             replayed = True
             last_replay = (
                 max(version, laid.version, last_replay) if at.is_newest and app.endswith(_EVENTS) else -1
@@ -306,13 +345,14 @@ def _still_laid(content: bytes, behind: _Laid, version: int, *, comes: bool, sha
     return _Laid(max(behind.version, version) if is_laid else behind.version, erases or behind.erased)
 
 
-def _as_now(place: Files, table: str, app: str, batch: int, waits: int) -> TableVersion | None:
+def _as_now(place: Files, table: str, at: _Batch, waits: int) -> TableVersion | None:
     """The table as it is, where no later batch came to it than this one: its log goes no further back."""
-    handle = opened(place)
+    handle, app = opened(place), app_of(at.generation, table)
     number = handle.transaction_version(app)
-    if number is not None and number > batch:
+    behind = (handle.transaction_version(app_of(one, table)) for one in at.later)
+    if (number is not None and number > at.number) or any(one is not None for one in behind):
         raise PipelineError(
-            f"the log of {place.url} goes back no further than to what is behind batch {batch}: name a later batch, and let logs "
+            f"the log of {place.url} goes back no further than to what is behind batch {at.number}: name a later batch, and let logs "
             "last longer (`sink.log_retention_days`)"
         )
     if number is None and not app.endswith(_EVENTS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,22 @@ def found(pattern: re.Pattern[str]) -> list[Any]:
     ]
 
 
-def without_work(command: Any) -> Any:
-    """The command with every callback replaced, so that it only reads its arguments."""
-    for each in getattr(command, "commands", {}).values():
-        without_work(each)
-    command.callback = lambda **_: None
-    return command
+@cache
+def commands() -> Any:
+    """All of them; to make them of their functions takes longer than to read what a page shows."""
+    return typer.main.get_command(app)
+
+
+@cache
+def commands_without_work() -> Any:
+    """The same with every callback replaced, so that they only read their arguments."""
+    made = left = [typer.main.get_command(app)]
+    while left:
+        left = [each for command in left for each in getattr(command, "commands", {}).values()]
+        made = [*made, *left]
+    for command in made:
+        command.callback = lambda **_: None
+    return made[0]
 
 
 def alternatives(text: str) -> list[list[str]]:
@@ -48,9 +59,9 @@ def alternatives(text: str) -> list[list[str]]:
 
 def unknown_words(words: list[str]) -> list[str]:
     """The words that are no command and no option where they stand; arguments in capitals are placeholders."""
-    command = typer.main.get_command(app)
+    command = commands()
     while words and words[0] in getattr(command, "commands", {}):
-        command, words = command.commands[words[0]], words[1:]  # type: ignore[attr-defined]
+        command, words = command.commands[words[0]], words[1:]
     options = {option for parameter in command.params for option in parameter.opts} | {"--help"}
     is_group = hasattr(command, "commands")
     return [word for word in words if word not in options and (is_group or word.startswith("-"))]
@@ -58,9 +69,7 @@ def unknown_words(words: list[str]) -> list[str]:
 
 @pytest.mark.parametrize("command", found(SHOWN))
 def test_a_command_shown_in_the_docs_can_be_typed(command: str) -> None:
-    without_work(typer.main.get_command(app)).main(
-        shlex.split(command, comments=True)[1:], standalone_mode=False
-    )
+    commands_without_work().main(shlex.split(command, comments=True)[1:], standalone_mode=False)
 
 
 @pytest.mark.parametrize("command", found(NAMED))

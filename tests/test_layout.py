@@ -56,6 +56,7 @@ MAY_HAVE_MORE: Mapping[str, str] = {
     "ingest/derivation/given.py Derived": _YAML,
     "ingest/reshaping/given.py ColumnsRule": _YAML,
     "ingest/settings/rule_book.py TableSpec": "what a rule of the settings says, a field a key there",
+    "ingest/erasure/outcome.py TableErasure": _PUBLIC,
     "ingest/tables/ledger.py BatchRow": _ROW,
     "ingest/tables/ledger.py ChangeRow": _ROW,
 }

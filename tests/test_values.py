@@ -90,6 +90,7 @@ def test_durations(text: object, expected: object) -> None:
         ({"size": "0 MiB"}, "write a number of at least 1"),
         ({"wait": "5 years"}, "no duration has the unit 'years'; write a number of seconds, or for example 10 s"),
         ({"wait": -1}, "write a number of at least 0"),
+        ({"wait": 1e14}, "write a number of at most 3153600000"),
         ({"folder": "s3://bucket"}, "s3:// is not supported"),
         ({"folder": "50%"}, "delta-rs takes % in a path"),
         ({"folder": Path("s3://bucket/lake")}, "s3:// is not supported"),

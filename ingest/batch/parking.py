@@ -298,13 +298,13 @@ class RunsParkedTables:
         self.tables.parked = frozenset()
         parked, log = self.log.so_far.parked, KeptLog(self.checkpoint.log.files)
         left = {folder: numbers for folder, numbers in parked.items() if folder in self._unread}
-
-        def widens(entity: str) -> bool:
-            return rules.of(entity).growth.widens
-
         coming = {
             folder: bringing(
-                Waiting(log, folder, numbers, widens), finisher, self.tables, rules.columns, self.tables.spark
+                Waiting(log, folder, numbers, rules.widens),
+                finisher,
+                self.tables,
+                rules.columns,
+                self.tables.spark,
             )
             for folder, numbers in parked.items()
             if folder not in left

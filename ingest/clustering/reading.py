@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from distributary.ingest.merge import vectors
-from distributary.ingest.merge.columns import DataColumns, at_once
+from distributary.ingest.merge.columns import DataColumns, at_once, at_places
 from distributary.ingest.merge.found import partition_of
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.storage.contract import Files
@@ -53,7 +53,7 @@ def opened_in(
 def staying(rows: pa.Table, marked: vectors.Positions, first: int) -> pa.Table:
     """Rows of a file, from one on, without those that are marked."""
     kept = alive(marked, first, rows.num_rows)
-    return rows if len(kept) == rows.num_rows else rows.take(pa.array(kept))
+    return rows if len(kept) == rows.num_rows else at_places(rows, kept)
 
 
 def alive(marked: vectors.Positions, first: int, count: int) -> Any:

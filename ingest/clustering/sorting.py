@@ -20,6 +20,7 @@ from distributary.ingest.clustering.reading import alive, opened_in, rows_in, st
 from distributary.ingest.clustering.writing import Made, Target, Written, value_at
 from distributary.ingest.columns.clustering import Path
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.merge.columns import at_places
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.parquet.statistics import Fractions
 from distributary.ingest.storage.contract import Files
@@ -86,7 +87,7 @@ def _look(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> 
             chosen = kept[(-seen) % every :: every]
             seen += len(kept)
             if len(chosen):
-                sample.append(opened_file.table(number, told).take(pa.array(chosen)))
+                sample.append(at_places(opened_file.table(number, told), chosen))
             if sum(map(len, sample)) > 2 * SAMPLE:
                 whole = pa.concat_tables(sample)
                 sample, every = [whole.take(pa.array(np.arange(0, len(whole), 2)))], every * 2
@@ -133,10 +134,17 @@ def _in_order(
         return
     with_places = (
         rows.append_column(_PLACE, pa.array(looked.curve.places(_values(rows, target.by))))
-        for rows in rows_in(place, files, target.columns)
+        for group in rows_in(place, files, target.columns)
+        for rows in _in_pieces(group)
     )
     for stretch in _stretches(with_places, looked.cuts):
         yield _sorted(stretch, target.by)
+
+
+def _in_pieces(rows: pa.Table) -> Iterator[pa.Table]:
+    """Rows as memory is for: they change their order, and of text Arrow brings no more than 2 GiB together for that."""
+    most = max(1, MEMORY_BYTES * rows.num_rows // max(rows.nbytes, 1))
+    yield from (rows.slice(begin, most) for begin in range(0, rows.num_rows, most))
 
 
 def _stretches(rows: Iterable[pa.Table], cuts: Places) -> Iterator[pa.Table]:

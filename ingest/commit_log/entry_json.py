@@ -28,15 +28,23 @@ from distributary.ingest.kafka.offsets import (
 )
 
 # Those that read `BEFORE_PARKING` alone would pass over files that wait, and lose them; those that read up to `FIXED_TOPICS` would
-# forget which topics came, and begin again with what was left.
-BEFORE_PARKING, FIXED_TOPICS, FORMAT = 1, 2, 3
+# forget which topics came, and begin again with what was left; those up to `TOPICS_IN_EACH` would not know where those stand.
+BEFORE_PARKING, FIXED_TOPICS, TOPICS_IN_EACH, FORMAT = 1, 2, 3, 4
+
+# A topic for each hour makes thousands of a year, and what each batch says of them a megabyte: of more than so many a start says it alone.
+_MANY_TOPICS = 100
+
+_BEGUN = "begun"
+"""In the place of those topics: that the start says it whose run it is; and in what closes a log what the start said, if that goes."""
 
 
 def to_bytes(value: Mapping[str, Any]) -> bytes:
     """A file of the log, with the oldest version of the format that can tell what it says."""
-    so_far = value.get("so_far", ())
+    so_far = value.get("so_far", {})
     parks = value.get("kind") == "parked" or "parked" in so_far
-    found = FORMAT if "topics" in so_far else FIXED_TOPICS if parks else BEFORE_PARKING
+    found = TOPICS_IN_EACH if "topics" in so_far else FIXED_TOPICS if parks else BEFORE_PARKING
+    if _BEGUN in value or _BEGUN in so_far or _are_many(so_far):
+        found = FORMAT
     return json.dumps({"format": found, **value}, separators=(",", ":")).encode()
 
 
@@ -48,29 +56,46 @@ def value_of(data: bytes, path: str) -> dict[str, Any]:
     return value
 
 
-def to_json(entry: Entry) -> dict[str, Any]:
-    """An entry as JSON values."""
+def to_json(entry: Entry, begun: Standing | None = None) -> dict[str, Any]:
+    """An entry as JSON values; `begun` is how its start found the log: what that says of many topics, the entry does not say again."""
     name, kind = next((name, kind) for name, kind in _KINDS.items() if isinstance(entry, kind.of))
     return {
         "kind": name,
         "number": entry.number,
         "id": entry.id,
         "at": entry.at,
-        "so_far": _standing_to_json(entry.so_far),
+        "so_far": _standing_to_json(entry.so_far, begun),
         **kind.own(entry),
     }
 
 
-def from_json(value: Mapping[str, Any]) -> Entry:
+def start_of(value: Mapping[str, Any]) -> int | None:
+    """The number of the start that says in an entry's place which topics were read and left; None of one that says it itself."""
+    return int(value["start"]) if _BEGUN in value["so_far"] else None
+
+
+def from_json(value: Mapping[str, Any], begun: Standing | None = None) -> Entry:
     """What `to_json` was given. Raises ValueError, KeyError, TypeError or AttributeError for anything else."""
     kind = _KINDS[value["kind"]]
     return kind.of(
         number=int(value["number"]),
         id=str(value["id"]),
         at=str(value["at"]),
-        so_far=_standing_from_json(value["so_far"]),
+        so_far=_standing_from_json(value["so_far"], begun),
         **kind.read(value),
     )
+
+
+def begun_to_json(start: int, so_far: Standing) -> dict[str, Any]:
+    """What stays of a start whose entry goes, for the entries behind it; nothing where they say it themselves."""
+    told = {"start": start, **_topics_to_json(so_far)}
+    return {_BEGUN: told} if _are_many(told) else {}
+
+
+def begun_from_json(value: Mapping[str, Any], start: int) -> Standing | None:
+    """What `begun_to_json` was given, as far as it tells it; None where it is not about this start."""
+    told = value.get(_BEGUN)
+    return None if told is None or int(told["start"]) != start else _topics_from_json(told)
 
 
 class _Kind(NamedTuple):
@@ -116,31 +141,52 @@ _KINDS: Mapping[str, _Kind] = {
 }
 
 
-def _standing_to_json(standing: Standing) -> dict[str, Any]:
-    parked = _parked_to_json(standing.parked)
+def _standing_to_json(standing: Standing, begun: Standing | None) -> dict[str, Any]:
+    parked, said = _parked_to_json(standing.parked), begun is not None and _is_said(standing, begun)
     return {
         "settled": standing.settled,
         "last": standing.last,
         "rewritten": list(standing.rewritten),
         "ends": positions_to_json(standing.ends),
-        "left": positions_to_json(standing.left),
+        **({_BEGUN: True} if said else _topics_to_json(standing)),
         **({"parked": parked} if parked else {}),
-        **({"topics": dict(standing.topics)} if standing.topics else {}),
         **({"assigned": True} if standing.assigned else {}),
     }
 
 
-def _standing_from_json(value: Mapping[str, Any]) -> Standing:
-    last = value["last"]
+def _is_said(standing: Standing, begun: Standing) -> bool:
+    """Whether a start says of which topics were read and left what an entry would say again, and that is much."""
+    many = len(standing.left) + len(standing.topics) > _MANY_TOPICS
+    return many and (standing.left, standing.topics) == (begun.left, begun.topics)
+
+
+def _topics_to_json(standing: Standing) -> dict[str, Any]:
+    topics = {"topics": dict(standing.topics)} if standing.topics else {}
+    return {"left": positions_to_json(standing.left), **topics}
+
+
+def _topics_from_json(told: Mapping[str, Any]) -> Standing:
+    topics = {str(name): str(uuid) for name, uuid in told.get("topics", {}).items()}
+    # Earlier versions did not write what was left.
+    return Standing(left=positions_from_json(told.get("left", {})), topics=topics)
+
+
+def _are_many(told: Mapping[str, Any]) -> bool:
+    return len(told.get("left", ())) + len(told.get("topics", ())) > _MANY_TOPICS
+
+
+def _standing_from_json(value: Mapping[str, Any], begun: Standing | None) -> Standing:
+    last, told = value["last"], begun if _BEGUN in value else _topics_from_json(value)
+    if told is None:
+        raise ValueError("what its start says is not known")
     return Standing(
         settled=int(value["settled"]),
         last=None if last is None else int(last),
         rewritten=tuple(map(int, value["rewritten"])),
         ends=positions_from_json(value["ends"]),
-        # Earlier versions did not write it.
-        left=positions_from_json(value.get("left", {})),
+        left=told.left,
         parked=_parked_from_json(value.get("parked", {})),
-        topics={str(name): str(uuid) for name, uuid in value.get("topics", {}).items()},
+        topics=told.topics,
         assigned=bool(value.get("assigned", False)),
     )
 

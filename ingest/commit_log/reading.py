@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache
 
 from distributary.errors import CheckpointMismatch
 from distributary.ingest.commit_log import entry_json
-from distributary.ingest.commit_log.entries import NONE, Batch, Entry, Rewritten, Standing
+from distributary.ingest.commit_log.entries import NONE, Batch, Entry, Rewritten, Standing, Start
 from distributary.ingest.storage.contract import Files
 
 ENTRIES, CLOSED = "log", "closed"
@@ -56,6 +56,8 @@ class CommitLog:
     def __init__(self, files: Files) -> None:
         """`files` are the checkpoint's."""
         self.files = files
+        # What the start that was asked about last says of topics, by its number, which no other one has.
+        self._begun: tuple[int, Standing] | None = None
 
     @property
     def url(self) -> str:
@@ -90,12 +92,47 @@ class CommitLog:
         path = entry_path(number)
         try:
             with self._undamaged(path):
-                entry = entry_json.from_json(entry_json.value_of(self.files.read(path), self._where(path)))
+                value = entry_json.value_of(self.files.read(path), self._where(path))
+                start = entry_json.start_of(value)
+                begun = None if start is None else self._begun_by(start)
+                if start is not None and begun is None:
+                    if number > self.closed():
+                        raise self.missing(start)
+                    return None
+                entry = entry_json.from_json(value, begun)
                 if entry.number != number:
                     raise ValueError(f"it is entry {entry.number}")
                 return entry
         except FileNotFoundError:
             return None
+
+    def _begun_by(self, start: int) -> Standing | None:
+        """How a start found the log, as far as the entries of its run do not say it; None where all of these are closed. Raises CheckpointMismatch where it is lost."""
+        known = self._begun
+        while known is None or known[0] != start:
+            closed = self.closed()
+            told = None if start > closed else self._told_at_closing(start)
+            if told is None:
+                # Of a closed one that is there still, the entries of its run are closed as well, and nothing rests on what they say of topics.
+                entry = self.entry(start)
+                told = entry.so_far if isinstance(entry, Start) else None
+            if self.closed() != closed:
+                continue
+            if told is None and start > closed:
+                raise self.missing(start)
+            if told is None:
+                return None
+            known = self._begun = start, told
+        return known[1]
+
+    def _told_at_closing(self, start: int) -> Standing | None:
+        # Who woke amid closing may have closed more than whoever took over closes since, where files wait behind what is closed.
+        for path in map(closed_path, reversed(numbers_in(self.files, CLOSED))):
+            with suppress(FileNotFoundError), self._undamaged(path):
+                value = entry_json.value_of(self.files.read(path), self._where(path))
+                if (told := entry_json.begun_from_json(value, start)) is not None:
+                    return told
+        return None
 
     def newest_batch(self, number: int) -> Batch | None:
         """The batch of this number; None where it is gone, as it may be once there is a newer one."""

@@ -18,6 +18,7 @@ from distributary.ingest.commit_log import entry_json
 from distributary.ingest.commit_log.entries import (
     NONE,
     Batch,
+    Decision,
     Entry,
     HandedOver,
     Owner,
@@ -222,7 +223,8 @@ class Writer:
         with suppress(OSError):
             kept = None if last is None or last > through else self._batch(last)
             again = () if kept is None else self._rewritten(self.so_far)
-            _archive(self._log.files, through, kept, [one for one in again if one.number <= through])
+            told = self._told_behind(through)
+            _archive(self._log.files, through, kept, [one for one in again if one.number <= through], told)
             # What cannot be deleted goes with the next closing, if it can by then.
             self._closed = through
             if not _prune(self._log.files, through, self._newest.number):
@@ -230,6 +232,15 @@ class Writer:
             # What died since the newest batch has left its own to the next one.
             return min(through, NONE if last is None else last)
         return None
+
+    def _told_behind(self, through: int) -> dict[str, Any]:
+        """What is to stay of the start up to this number whose run goes on behind it."""
+        if self.start.number <= through:
+            return entry_json.begun_to_json(self.start.number, self.start.so_far)
+        behind = self._log.entry(through + 1)
+        if not isinstance(behind, Decision) or behind.start > through:
+            return {}
+        return entry_json.begun_to_json(behind.start, behind.so_far)
 
     def _named(self, after: int) -> Iterator[Batch | Rewritten]:
         """The batches behind a number and what was written again of them, the newest first."""
@@ -281,7 +292,7 @@ class Writer:
             )
 
     def _added(self, entry: _Entry) -> _Entry:
-        if not _put(self._log.files, entry):
+        if not _put(self._log.files, entry, self.start.so_far):
             found = self._log.entry(entry.number)
             if found is not None and found.run == self.start.number:
                 raise self._untold(found)
@@ -319,18 +330,24 @@ def written(log: Followed) -> Writer:
     return log
 
 
-def _put(files: Files, entry: Entry) -> bool:
-    """Whether the number is this entry's."""
-    return files.put_new(entry_path(entry.number), entry_json.to_bytes(entry_json.to_json(entry)))
+def _put(files: Files, entry: Entry, begun: Standing | None = None) -> bool:
+    """Whether the number is this entry's; `begun` is how its start found the log."""
+    return files.put_new(entry_path(entry.number), entry_json.to_bytes(entry_json.to_json(entry, begun)))
 
 
-def _archive(files: Files, through: int, last: Batch | None, again: Sequence[Rewritten] = ()) -> None:
+def _archive(
+    files: Files,
+    through: int,
+    last: Batch | None,
+    again: Sequence[Rewritten] = (),
+    told: Mapping[str, Any] | None = None,
+) -> None:
     """Close all numbers up to this one, for ever. Whoever was first to close it wrote the same.
 
-    The newest batch is kept, if that is closed with the rest, and what was written again of it.
+    The newest batch is kept, if that is closed with the rest, and what was written again of it; and what entries behind it go by (`told`).
     """
     kept = None if last is None else entry_json.to_json(last)
-    value = {"through": through, "id": _id(), "at": _now(), "last": kept}
+    value = {"through": through, "id": _id(), "at": _now(), "last": kept, **(told or {})}
     value |= {"again": [entry_json.to_json(one) for one in again]} if again else {}
     files.put_new(closed_path(through), entry_json.to_bytes(value))
 

@@ -23,7 +23,7 @@ from distributary.ingest.derivation.measures import (
     require_lasting,
 )
 from distributary.ingest.derivation.streams import Stream
-from distributary.values import Group, Keys, Name, Wrong
+from distributary.values import Group, Keys, Name, Seconds, Wrong
 
 OWNER = "distributary.derived_by"
 """The property of a derived table that names its pipeline."""
@@ -120,7 +120,7 @@ class Derived(Group):
     """Rows that are added and stay as they are: windows of time and pairs of rows, once they are over, or rows as they come."""
     every_batches: Annotated[int, Field(ge=1)] | None = None
     """After how many batches of a run it is made current."""
-    every_seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
+    every_seconds: Annotated[Seconds, Field(le=86_400)] | None = None
     """After how many seconds, behind the next batch, it is made current; 60 unless one of both is given. A run that ends when all is ingested does it then in any case, and `distributary derive` at any time."""
     sink: BesideTable | None = None
     """Where its rows go beside the table: a Kafka topic, Parquet files. By default nowhere."""

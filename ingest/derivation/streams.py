@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from distributary.ingest.derivation.measures import NotMergeable, group_of, require_lasting
-from distributary.values import Group, Keys, Name, PositiveSeconds, Seconds, Wrong
+from distributary.values import Group, Keys, Name, PositiveSeconds, Seconds, WholeSeconds, Wrong
 
 WINDOW_START, WINDOW_END = "window_start", "window_end"
 """The columns that say of which window a row is."""
@@ -32,11 +32,11 @@ class Watermark(Group):
 class Window(Group):
     """Pieces of time that rows are gathered in."""
 
-    seconds: Annotated[int, Field(ge=1, le=366 * 86_400)] | None = None
+    seconds: Annotated[WholeSeconds, Field(le=366 * 86_400)] | None = None
     """How long a window is; windows begin at whole multiples of it, in UTC."""
-    slide_seconds: Annotated[int, Field(ge=1)] | None = None
+    slide_seconds: WholeSeconds | None = None
     """How long after one the next one begins, where a row is to be in several; by default they follow each other."""
-    gap_seconds: Annotated[int, Field(ge=1, le=366 * 86_400)] | None = None
+    gap_seconds: Annotated[WholeSeconds, Field(le=366 * 86_400)] | None = None
     """Instead of `seconds`: makes sessions, each of which goes on as long as the next row of its group comes within so many seconds. `window_end` is so long behind its last row."""
 
     def wrong(self) -> Iterator[Wrong]:

@@ -36,10 +36,10 @@ from distributary.ingest.derived.windows import Inputs
 from distributary.ingest.derived.writing import Replacing, replace, require_columns, schema_text
 from distributary.ingest.origins.plans import Origin, origins
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.spark.error_classes import named
+from distributary.ingest.spark.error_classes import named, told_by_worker
 from distributary.ingest.spark.session import ANSI, OURS, in_use, with_settings
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.table_versions import versions_at, versions_left
 from distributary.ingest.tables.change import LOG_RETENTION, log_retention
 from distributary.ingest.tables.log import entry_tag, newest_version
@@ -107,7 +107,7 @@ def derive(  # noqa: PLR0913 - which tables, how, and until when
     One that fails keeps no other from it but those that are made of it. Before the first batch all of them wait, but for those of tables that an earlier checkpoint filled. Raises ConfigError for a table
     that is none of them, PipelineError amid a reset, and where nobody can tell which versions of the inputs belong together.
     """
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     # Of one that ends meanwhile the versions of before would be known, too.
     _require_no_reset(checkpoint)
@@ -406,7 +406,7 @@ def _timed(done: Refreshed, seconds: float) -> Refreshed:
 
 def _said(error: Exception) -> str:
     """What Spark says of a query that the settings have: its first line, and no row's values."""
-    why = named(error)
+    why = told_by_worker(error) or named(error)
     first = (
         without_logins(str(error).splitlines()[0])[:500]
         if isinstance(error, AnalysisException | ParseException)

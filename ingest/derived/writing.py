@@ -18,6 +18,7 @@ from distributary.codecs.types.walk import children, rebuilt
 from distributary.errors import PipelineError
 from distributary.ingest import failpoints
 from distributary.ingest.clustering.writing import Made, Target, Written
+from distributary.ingest.columns.delta_schema import commented
 from distributary.ingest.columns.safe_names import column_name
 from distributary.ingest.derived.told import TOLD, Told, Transaction
 from distributary.ingest.log_paths import LOG, entry_path
@@ -258,11 +259,10 @@ def _definition(one: Replacing, schema: str) -> list[dict[str, Any]]:
     """What the table is, where it was none or had other columns."""
     if one.version is not None:
         # The same table: who reads it, or was sent its rows, goes on from what it was.
-        return (
-            []
-            if schema == one.schema and not one.says_more
-            else actions_of_columns(opened(one.place), schema)
-        )
+        if schema == one.schema and not one.says_more:
+            return []
+        handle = opened(one.place)
+        return actions_of_columns(handle, commented(schema, handle.schema().to_json()))
     made: list[dict[str, Any]] = first_actions(schema, one.properties)
     return [action for action in made if "commitInfo" not in action]
 

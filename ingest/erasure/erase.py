@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from itertools import count
-from typing import Any
 
 import pyarrow as pa
 from deltalake.exceptions import DeltaError, TableNotFoundError
@@ -26,6 +24,7 @@ from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.forgetting import Remembered
 from distributary.ingest.erasure.kept import NOT_LOOKED_INTO, AsTheyCame
 from distributary.ingest.erasure.named_otherwise import Names, concerning, made_of_values, names_of
+from distributary.ingest.erasure.outcome import Erasure, TableErasure, fields_missing, together
 from distributary.ingest.erasure.quarantined import Quarantined
 from distributary.ingest.erasure.record import PURGED, Gone, keep
 from distributary.ingest.erasure.replays import BRING_THEM_BACK, have_records
@@ -40,7 +39,7 @@ from distributary.ingest.settings.groups import Columns
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.settings.rule_book import RuleBook
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import (
@@ -87,80 +86,6 @@ class Wanted:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TableErasure:
-    """What became of a table's rows.
-
-    table     its folder under `sink.root`
-    rows      that went, or would
-    hidden    of these how many were marked as gone before, so that no reader saw them
-    files     that had any, written anew
-    version   by which they went; None where none did
-    final_at  from when on upkeep deletes the files that had them; None where it has nothing to delete
-    left      what was not done, and why
-    failed    why something that should have been done was not; None where all went well
-    """
-
-    table: str
-    rows: int = 0
-    hidden: int = 0
-    files: int = 0
-    version: int | None = None
-    final_at: datetime | None = None
-    left: tuple[str, ...] = ()
-    failed: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Erasure:
-    """What became of a pipeline's rows.
-
-    id         of this erasure, which the commits of tables have
-    where      what `digest` makes of the condition, which may name somebody
-    tables     in order
-    record     where it is kept that this was done; None where nothing was, or that could not be written
-    undecided  how many batches may yet bring such rows, as they wait for a parked table; one that is under way is not told
-    """
-
-    pipeline: str
-    id: str
-    where: str
-    dry_run: bool
-    at: datetime
-    tables: tuple[TableErasure, ...] = field(default_factory=tuple)
-    record: str | None = None
-    undecided: int = 0
-
-    @property
-    def name(self) -> str:
-        """Of what is kept of it, in order of time."""
-        return f"{self.at.strftime('%Y%m%dT%H%M%SZ')}-{self.id}"
-
-    @property
-    def rows(self) -> int:
-        """That went, or would."""
-        return sum(one.rows for one in self.tables)
-
-    @property
-    def final_at(self) -> datetime | None:
-        """From when on upkeep has nothing of them left to delete."""
-        return max((one.final_at for one in self.tables if one.final_at is not None), default=None)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The same as JSON values."""
-        found: dict[str, Any] = json.loads(json.dumps(asdict(self), default=lambda at: at.isoformat()))
-        final = self.final_at
-        return {**found, "rows": self.rows, "final_at": None if final is None else final.isoformat()}
-
-    def check(self) -> None:
-        """Raises PipelineError where a table's failed."""
-        failed = [f"{one.table}: {one.failed}" for one in self.tables if one.failed is not None]
-        if failed:
-            raise PipelineError(
-                f"rows of {len(failed)} of {len(self.tables)} tables were not erased; say it again once that is mended: {'; '.join(failed)}"
-            )
-
-
 def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: Clock = time_there) -> Erasure:
     """Take rows out of a pipeline's tables, what remembers their deletes, and quarantine: their files are written anew without them.
 
@@ -174,7 +99,7 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
         # A variable of the shell that is not set: who is meant is nobody, and records with an empty key are others.
         raise ConfigError("--key is empty; give it the key of a record, or leave it out")
     condition = conditions_ahead([("--where", wanted.where)])[wanted.where]
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     try:
         checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
         mine, whose = Records(root).of_pipeline(settings.name, known_id(checkpoint))
@@ -204,7 +129,7 @@ def erase(settings: Settings, wanted: Wanted, make_bar: Bars = no_bars, clock: C
     found += [TableErasure(folder, left=(PUT_ASIDE,)) for folder in put_aside(root, mine)]
     if have_records(checkpoint, root, dry_run=wanted.dry_run):
         found.append(TableErasure(QUARANTINE_TABLE, left=(BRING_THEM_BACK,)))
-    done = replace(done, tables=_together([*found, *work.forgotten]), undecided=_undecided(settings, root))
+    done = replace(done, tables=together([*found, *work.forgotten]), undecided=_undecided(settings, root))
     return done if wanted.dry_run or not done.rows else _recorded(root, done)
 
 
@@ -220,26 +145,6 @@ def digest(where: str, id_: str) -> str:
     There are few numbers of persons, so each guess takes a moment, and has to be made for each erasure anew.
     """
     return hashlib.pbkdf2_hmac("sha256", where.encode(), bytes.fromhex(id_), _ROUNDS).hex()
-
-
-def _together(found: Sequence[TableErasure]) -> tuple[TableErasure, ...]:
-    """One for each table, of all that became of it."""
-    tables: dict[str, TableErasure] = {}
-    for one in found:
-        before = tables.get(one.table, TableErasure(one.table))
-        tables[one.table] = replace(
-            one,
-            rows=before.rows + one.rows,
-            hidden=before.hidden + one.hidden,
-            files=before.files + one.files,
-            version=max((each for each in (before.version, one.version) if each is not None), default=None),
-            final_at=max(
-                (each for each in (before.final_at, one.final_at) if each is not None), default=None
-            ),
-            left=(*before.left, *one.left),
-            failed=before.failed or one.failed,
-        )
-    return tuple(tables.values())
 
 
 def _recorded(root: Files, done: Erasure) -> Erasure:
@@ -358,7 +263,7 @@ class _Work:
             )
             if not keys:
                 more = "; name records' keys, which it has (--key)" if keyed else ""
-                return TableErasure(table, left=(f"{left[0]}{more}",))
+                return TableErasure(table, left=(f"{left[0]}{more}",), lacks=tuple(lacking))
         merged = UPSERT_PROPERTY in state.properties or REMEMBERS_PROPERTY in state.properties
         where = (by.kafka_topic, by.kafka_partition, by.kafka_offset, by.kafka_ts)
         # Of those that are merged nobody expects each record, nor of those that do not say which they have.
@@ -379,7 +284,11 @@ class _Work:
                 f"{meant.unread:,} rows have something in {by.rescued}, or in {AS_IT_WAS}, that the condition names and does not go with, so that nobody "
                 f"knows whether they are meant: look at them, and name them by {', '.join(where[:3])}"
             )
-        return replace(done, left=(*done.left, *left))
+        # Rows may have it all the same: rescued, or as they were.
+        within = [] if lacking or done.rows else fields_missing(layout, fields_of(self.condition.tree))
+        if within:
+            left.append(f"it has no field {', '.join(within)}, and no row that says it otherwise")
+        return replace(done, left=(*done.left, *left), lacks=None if lacking else tuple(within))
 
     def _without(self, place: Files, rows: Rows) -> Rewritten:
         return without_rows(place, rows, self.done.id, dry_run=self.wanted.dry_run)

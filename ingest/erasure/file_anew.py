@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from distributary.ingest.columns.layout import Layout
-from distributary.ingest.merge.columns import DataColumns
+from distributary.ingest.merge.columns import DataColumns, at_places
 from distributary.ingest.merge.found import partition_of
 from distributary.ingest.parquet.statistics import Fractions, Indexed, statistics
 from distributary.ingest.storage.contract import Files
@@ -53,7 +53,7 @@ def written_anew(  # noqa: PLR0913, PLR0917 - a file, which of its rows, and whe
             for number, first, count in opened_file.groups():
                 kept = np.flatnonzero(stays[first : first + count])
                 if len(kept):
-                    writer.write_table(opened_file.table(number, columns).take(pa.array(kept)))
+                    writer.write_table(at_places(opened_file.table(number, columns), kept))
         size = stream.tell()
     return Made(name, size, statistics(writer.writer.metadata, layout, indexed, fractions.without_nan))
 

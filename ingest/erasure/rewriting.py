@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from distributary.errors import PipelineError
 from distributary.ingest.erasure.file_anew import Made, Mask, addition, written_anew
 from distributary.ingest.merge import live_files, vectors
 from distributary.ingest.merge.columns import DataColumns
@@ -118,7 +119,9 @@ def without_rows(place: Files, rows: Rows, erasure: str, *, dry_run: bool = Fals
             place.sync_folders([""])
             if is_still_there(place, state.version + 1, actions):
                 return replace(told, version=state.version + 1)
-    return Rewritten(left=f"{ATTEMPTS} times another writer was first; say it again when there is less to do")
+    raise PipelineError(
+        f"table {place}: {ATTEMPTS} times another writer was first, and its rows are there; say it again when there is less to do"
+    )
 
 
 def _why_not(state: TableState) -> str:
@@ -163,8 +166,9 @@ class _Looking:
 
 
 def _met(opened_file: DataColumns, number: int, wanted: pa.Schema, rows: Rows) -> Mask:
-    read = opened_file.table(number, wanted).combine_chunks()
-    return np.concatenate([np.empty(0, bool), *(rows.met(batch) for batch in read.to_batches())])
+    # Of more than 2 GiB of text in structs no one array can be made.
+    some = opened_file.table(number, wanted).to_batches()
+    return np.concatenate([np.empty(0, bool), *map(rows.met, some)])
 
 
 def _actions(files: Sequence[_File], erasure: str) -> list[dict[str, Any]]:

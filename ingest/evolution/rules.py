@@ -114,6 +114,10 @@ class Rules:
         own = () if self.tables is None else self.tables.own.values()
         return self.growth.widens or any(one.growth.widens for one in own)
 
+    def widens(self, entity: str) -> bool:
+        """Whether the columns of an entity's table become wider."""
+        return self.of(entity).growth.widens
+
     def of(self, entity: str) -> Rules:
         """The rules for an entity's table."""
         return self if self.tables is None else self.tables.of(entity, self)

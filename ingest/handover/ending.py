@@ -91,7 +91,8 @@ class Ending:
             if all(finisher.leaves_out(number, folder) for number in numbers):
                 continue  # as where it came in before
             try:
-                brought_in(Waiting(log, folder, numbers), finisher, tables, columns, spark)
+                waiting = Waiting(log, folder, numbers, self._reaching.widens)
+                brought_in(waiting, finisher, tables, columns, spark)
             except CommitImpossible:
                 raise
             except OF_ONE_TABLE as error:

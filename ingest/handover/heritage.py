@@ -41,6 +41,7 @@ from distributary.ingest.commit_log.writing import hand_over
 from distributary.ingest.handover.earlier import Earlier, Looking
 from distributary.ingest.handover.ending import Ending
 from distributary.ingest.handover.reaching import UNREACHED, Reaching
+from distributary.ingest.handover.taken_names import require_free_names
 from distributary.ingest.kafka.offsets import Positions, highest
 from distributary.ingest.upkeep.replayed import REPLAYS, forget_records
 
@@ -64,13 +65,15 @@ class Heritage:
         """What a new checkpoint of the pipeline does about the tables there; `confirmed` are generations that the user says are dead.
 
         Raises TablesOfAnotherRun where the user has to decide, or has to say that a run is dead; CheckpointMismatch where it is to
-        go on with offsets that count other records in this world; CommitImpossible where a table lacks what the log gave it.
+        go on with offsets that count other records in this world; CommitImpossible where a table lacks what the log gave it; ConfigError where a
+        column of ours would be that of a field of records.
         """
         owned = self.records.all()
         tables = sorted(table for table, owner in owned.items() if owner.pipeline == pipeline)
         if not tables:
             return self._without_owners(mode, pipeline, owned, confirmed, world)
         self._require_wanted(mode, tables)
+        require_free_names(self._tables, tables)
         found = list(self._earlier(pipeline, owned))
         lost = [one for one in found if one.lost]
         self._require_dead({one.owner.generation: f"{one.owner}: {one.lost}" for one in lost}, confirmed)

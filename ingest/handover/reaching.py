@@ -27,7 +27,8 @@ UNREACHED = "its log cannot be reached from here"
 class Reaching:
     """What gets from an owner's record to his checkpoint.
 
-    at  opens the checkpoint whose log is at a place
+    at      opens the checkpoint whose log is at a place
+    widens  whether an entity's table may get wider columns that it lacks, as the settings say by now
     """
 
     def __init__(
@@ -36,8 +37,9 @@ class Reaching:
         native: NativeCommits,
         spark: SparkSession,
         at: Callable[[str], Checkpoint],
+        widens: Callable[[str], bool] = lambda entity: False,
     ) -> None:
-        self.tables, self.spark = tables, spark
+        self.tables, self.spark, self.widens = tables, spark, widens
         self._native, self._at = native, at
 
     def checkpoint(self, owner: Owner) -> Checkpoint | None:

@@ -29,7 +29,6 @@ from distributary.ingest.landing.numbers import (
     row_of,
 )
 from distributary.ingest.landing.reading import Landing, records, schema_if_readable, schema_of
-from distributary.ingest.landing.refused import is_away
 from distributary.ingest.landing.register import Register
 from distributary.ingest.landing.told import shown
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
@@ -39,6 +38,7 @@ from distributary.ingest.source.contract import Channels
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.storage.posix import is_away
 from distributary.registry.base import SchemaRegistry
 
 REGISTERS = ".distributary/landed"

@@ -150,6 +150,10 @@ class Complaints:
         """No answer, whatever the cause."""
         return BrokerUnavailable(self._no_answer(reason))
 
+    def quiet(self, seconds: float) -> str:
+        """No answer yet."""
+        return f"no answer from Kafka at {self.servers} for {seconds:.0f} s; it is waited for, if source.kafka.bootstrap.servers is right"
+
     def leaderless(self, reason: str) -> NoLeader:
         """A partition without a leader has no offsets."""
         return NoLeader(self._no_answer(reason))

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from distributary.errors import BrokerUnavailable, CredentialsRefused
-from distributary.ingest.interruptible import Stopped, answer_to, until_answered
+from distributary.ingest.interruptible import QUIET_SECONDS, Stopped, answer_to, until_answered, when_quiet
 from distributary.ingest.kafka.client import Complaints, KafkaClient, Moment, NoLeader, Topic, TopicMissing
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.settings.patterns import Pattern, is_pattern
@@ -56,7 +56,8 @@ class KafkaCluster:
         self._topics, self._complaints, self._tell = tuple(topics), complaints, tell
         self._names = None if any(map(is_pattern, topics)) else self._topics
         self._stop, self._timeout = stop or threading.Event(), timeout_seconds
-        self._connect = connect
+        # Until it has answered once its address may be wrong: who waits then is told so sooner.
+        self._connect, self._is_told_of = connect, tell is None
         self._client = self._answered(lambda: self._ask_once(connect))
 
     def close(self) -> None:
@@ -175,10 +176,12 @@ class KafkaCluster:
 
     def _ask(self, question: Callable[[], T]) -> T:
         try:
-            return self._ask_once(question)
+            answer = self._ask_once(question)
         except CredentialsRefused:
             self._connect_anew()
             raise
+        self._is_told_of = True
+        return answer
 
     def _connect_anew(self) -> None:
         """A client reads keys and certificates once, when it is made, and their files may have been replaced since."""
@@ -188,9 +191,19 @@ class KafkaCluster:
 
     def _ask_once(self, question: Callable[[], T]) -> T:
         try:
-            return answer_to(question, self._stop, self._timeout + _LATE_SECONDS)
+            return answer_to(
+                question,
+                self._stop,
+                self._timeout + _LATE_SECONDS,
+                when_quiet(self._tell_of_silence, QUIET_SECONDS),
+            )
         except NotInTime as error:
             raise self._complaints.silent("no answer in time") from error
+
+    def _tell_of_silence(self) -> None:
+        if self._tell is not None and not self._is_told_of:
+            self._is_told_of = True
+            self._tell(self._complaints.quiet(QUIET_SECONDS), 0.0)
 
 
 def lag(ends: Mapping[str, Mapping[int, int]], read: Mapping[str, Mapping[int, int]]) -> Positions:

@@ -17,10 +17,10 @@ from distributary.ingest.landing import told
 from distributary.ingest.landing.content import pieces_of
 from distributary.ingest.landing.formats import FORMATS
 from distributary.ingest.landing.numbers import MOST_ROWS, Landed, first_offset, is_as_registered
-from distributary.ingest.landing.refused import is_away
 from distributary.ingest.landing.written_with import WrittenWith
 from distributary.ingest.spark.tasks.parts import by_parts
 from distributary.ingest.storage.contract import Files, Info
+from distributary.ingest.storage.posix import is_away
 
 COLUMNS = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "

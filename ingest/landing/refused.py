@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 from distributary.ingest.landing.told import shown
 from distributary.ingest.storage.clients import UnreadableName
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.posix import PosixFiles
+from distributary.ingest.storage.posix import is_away
 
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-
-def is_away(folder: Files) -> bool:
-    """Whether a folder of this machine is not there itself, as where what it is on is not mounted: that says nothing of its files."""
-    return isinstance(folder, PosixFiles) and not os.path.isdir(folder.url)
 
 
 class Refused:

@@ -11,10 +11,11 @@ import threading
 import time
 import uuid
 from concurrent.futures import Future
+from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
 from typing import final
 
-from distributary.ingest.interruptible import aside
+from distributary.ingest.interruptible import answer_to, aside
 from distributary.ingest.lease.keeper import HOLDER
 from distributary.ingest.storage.contract import Files
 
@@ -23,6 +24,9 @@ from distributary.ingest.storage.contract import Files
 BEAT_SECONDS, MISSED = 2.0, 3
 
 _log = logging.getLogger(__name__)
+
+# Whose signs this process gives no more: one of them that was under way may come yet.
+_let_go = set[str]()
 
 
 class _Alive(Exception):
@@ -36,6 +40,7 @@ class Heartbeat:
     def __init__(self, files: Files, beat_seconds: float = BEAT_SECONDS) -> None:
         self._files, self._beat_seconds = files, beat_seconds
         self._id, self._said = uuid.uuid4().hex, b"{}"
+        self._mine = {self._id}
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._looked: Future[bytes | None] | None = None
@@ -52,9 +57,12 @@ class Heartbeat:
         except _Alive:
             return False
         # Somebody may have come to life since it was looked at.
-        if (sign := self._newest()) is not None and sign != dead:
+        if (sign := self._newest()) not in (dead, None) and not _is_let_go(sign):
             return False
         self._said = holder
+        # One that was under way when its process fell asleep may come yet, and is no newer run's.
+        if (followed := _id_of(dead)) is not None:
+            self._mine.add(followed)
         self._files.put(HOLDER, self._sign(0))
         self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
         self._thread.start()
@@ -65,14 +73,20 @@ class Heartbeat:
         return self._files.read(HOLDER)
 
     def release(self) -> None:
-        """Give no sign any more, and take the last one away, unless somebody else lives by now."""
+        """Give no sign any more, and take the last one away, unless somebody else lives by now.
+
+        A store that does not answer is waited for no longer than it takes whoever comes to find it dead: its client asks again for a minute and more.
+        """
         self._ended.set()
+        _let_go.add(self._id)
+        with suppress(OSError, NotInTime):
+            answer_to(self._take_away, threading.Event(), MISSED * self._beat_seconds)
+
+    def _take_away(self) -> None:
         if self._thread is not None:
             self._thread.join()
-        # It is found dead in time by whoever comes, if the store is away just now.
-        with suppress(OSError):
-            if self._is_mine():
-                self._files.delete([HOLDER])
+        if _id_of(self._newest()) == self._id:
+            self._files.delete([HOLDER])
 
     def _dead_sign(self) -> bytes | None:
         """The sign that stood still for long enough to be a dead one's, None where there is none. Raises _Alive."""
@@ -81,7 +95,7 @@ class Heartbeat:
         while seen is not None and time.monotonic() < until:
             time.sleep(self._beat_seconds / MISSED)
             now = self._newest()
-            if now not in (seen, None):
+            if now not in (seen, None) and not _is_let_go(now):
                 raise _Alive
             seen = now
         return seen
@@ -94,7 +108,8 @@ class Heartbeat:
             try:
                 if not self._is_mine(gone=looked - seen < MISSED * self._beat_seconds):
                     return
-                self._files.put(HOLDER, self._sign(number))
+                if not self._ended.is_set():
+                    self._files.put(HOLDER, self._sign(number))
             except OSError as error:
                 # All else may be granted, and then nothing else tells of it.
                 if not told and looked - seen >= MISSED * self._beat_seconds:
@@ -109,20 +124,31 @@ class Heartbeat:
     def _sign(self, number: int) -> bytes:
         return json.dumps({**json.loads(self._said), "id": self._id, "beat": number}).encode()
 
-    def _is_mine(self, *, gone: bool = False) -> bool:
-        """Whether the newest sign is this process's: one that stood still for long may have been given up for dead.
+    def _is_mine(self, *, gone: bool) -> bool:
+        """Whether the newest sign is this process's, or of somebody whom it followed: one that stood still for long may have been given up for dead.
 
         `gone` is whether that holds where there is none, too: a store may once say so of one that is there, or a user take it away.
         """
         newest = self._newest()
         if newest is None:
             return gone
-        with suppress(ValueError, TypeError, AttributeError):
-            return bool(json.loads(newest).get("id") == self._id)
-        return False
+        return _id_of(newest) in self._mine or _is_let_go(newest)
 
     def _newest(self) -> bytes | None:
         try:
             return self._files.read(HOLDER)
         except FileNotFoundError:
             return None
+
+
+def _id_of(sign: bytes | None) -> str | None:
+    """Whose sign it is; None of one that is broken, or where there is none."""
+    if sign is None:
+        return None
+    with suppress(ValueError, TypeError, AttributeError):
+        return str(json.loads(sign).get("id"))
+    return None
+
+
+def _is_let_go(sign: bytes | None) -> bool:
+    return _id_of(sign) in _let_go

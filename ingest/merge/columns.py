@@ -10,6 +10,8 @@ from threading import Lock
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,6 +19,9 @@ import pyarrow.parquet as pq
 from distributary.codecs.types.walk import around, children, held
 from distributary.ingest.columns.partitions import partition_value
 from distributary.ingest.storage.contract import Files
+
+Places = npt.NDArray[np.integer[Any]]
+"""Of rows, by their numbers."""
 
 _Item = TypeVar("_Item")
 _Done = TypeVar("_Done")
@@ -144,6 +149,27 @@ def at_once(place: Files, work: Callable[[_Item], _Done], items: Sequence[_Item]
         return [work(item) for item in items]
     with ThreadPoolExecutor(min(_THREADS, len(items)), "merge") as pool:
         return list(pool.map(work, items))
+
+
+def at_places(rows: pa.Table, places: Places) -> pa.Table:
+    """The rows at these places, which ascend."""
+    return pa.table([values_at_places(one, places) for one in rows.columns], schema=rows.schema)
+
+
+def values_at_places(values: pa.ChunkedArray, places: Places) -> pa.ChunkedArray:
+    """A column's values at these places, which ascend.
+
+    Each array's by themselves: Arrow brings all of them together first, and there is no room for more than 2 GiB of text. Of arrays
+    without any nothing stays: whoever takes rows of what was taken would have more of them each time.
+    """
+    # Numbers without a sign make fractions of what is taken from them.
+    places, edges = places.astype(np.int64), np.cumsum([0, *map(len, values.chunks)])
+    cuts = np.searchsorted(places, edges)
+    parts = zip(values.chunks, edges, cuts, cuts[1:], strict=False)
+    taken = [
+        chunk.take(pa.array(places[low:high] - first)) for chunk, first, low, high in parts if low < high
+    ]
+    return pa.chunked_array(taken, values.type)
 
 
 def at_paths(schema: pa.Schema, paths: Sequence[str]) -> pa.Schema:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from distributary.codecs.types.walk import children
-from distributary.ingest.merge.columns import DataColumns, at_once
+from distributary.ingest.merge.columns import DataColumns, at_once, values_at_places
 from distributary.ingest.merge.found import Numbers, open_together
 from distributary.ingest.storage.contract import Files
 
@@ -182,8 +182,8 @@ class Folding:
         for number, first, count in opened.groups():
             low, high = np.searchsorted(wanted, [first, first + count])
             if low < high:
-                rows = opened.read(number, column).column(0).take(pa.array(wanted[low:high] - first))
-                parts += rows.chunks
+                rows = opened.read(number, column).column(0)
+                parts += values_at_places(rows, wanted[low:high] - first).chunks
         back = np.empty(len(order), dtype=np.int64)
         back[order] = np.arange(len(order))
         return pa.concat_arrays(parts).take(pa.array(back))

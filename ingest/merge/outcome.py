@@ -96,9 +96,13 @@ def outcome(rows: Rows) -> Outcome:
     return Outcome(marked, counts, by[last[wins]], ranking)
 
 
-def moved(rows: Rows, topics: Ranks, partitions: Ranks, turns: Ranks) -> tuple[int, int] | None:
-    """Two rows of a key whose positions do not compare, if there are any: of two topics, or partitions of one turn of a topic."""
+def moved(rows: Rows, placed: Mask, topics: Ranks, partitions: Ranks, turns: Ranks) -> tuple[int, int] | None:
+    """Two rows of a key whose positions do not compare, if there are any: of two topics, or partitions of one turn of a topic.
+
+    placed  which have one: those that no record made are older than all of these
+    """
     by = np.lexsort((partitions, turns, topics, rows.codes))
+    by = by[placed[by]]
     same = rows.codes[by][1:] == rows.codes[by][:-1]
     other = topics[by][1:] != topics[by][:-1]
     other |= (turns[by][1:] == turns[by][:-1]) & (partitions[by][1:] != partitions[by][:-1])

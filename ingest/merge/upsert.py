@@ -188,7 +188,8 @@ class Upsert:
             return
         place = order.position
         topics, partitions = ranks(columns.column(place.topic)), ranks(columns.column(place.partition))
-        if (two := moved(rows, topics, partitions, self._turns(columns))) is not None:
+        placed = columns.column(place.topic).is_valid().to_numpy()
+        if (two := moved(rows, placed, topics, partitions, self._turns(columns))) is not None:
             told = [
                 f"{columns.column(place.topic)[row].as_py()}/{columns.column(place.partition)[row].as_py()}"
                 f" at offset {columns.column(place.offset)[row].as_py()}"

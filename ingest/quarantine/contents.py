@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.ingest.columns.safe_names import RESOLVED_TABLE
+from distributary.ingest.merge.columns import at_places
 from distributary.ingest.quarantine.chosen import Chosen, named_schema
 from distributary.ingest.quarantine.resolved import IDENTITY, RESOLVED_SCHEMA
 from distributary.ingest.quarantine.rows import identities, of_quarantine, rows_of
 from distributary.ingest.quarantine.whose import whose_are
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import tables_at
 
 _GROUPED = ("reason", "schema", "kafka_topic")
 
@@ -108,7 +110,7 @@ class Contents:
 
 def contents(settings: Settings, chosen: Chosen | None = None) -> Contents:
     """What a pipeline has in quarantine; runs may go on meanwhile. Raises PipelineError where that cannot be read."""
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     found: dict[tuple[Any, ...], Group] = {}
     for rows in of_quarantine(root, whose_are(settings, root)):
         for group in _groups(rows.filter((chosen or Chosen()).of(rows))):
@@ -178,7 +180,7 @@ class Found:
 
 def records(settings: Settings, chosen: Chosen, most: int = 1, *, payload: bool = False) -> Found:
     """Single records in quarantine; their keys and values only where `payload` asks for them. Raises PipelineError where it cannot be read."""
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     order = [(name, "ascending") for name in IDENTITY[2:]]
     total, first = 0, None
     for rows in of_quarantine(root, whose_are(settings, root), [*_SHOWN, *_BYTES]):
@@ -186,7 +188,7 @@ def records(settings: Settings, chosen: Chosen, most: int = 1, *, payload: bool 
         total += mine.num_rows
         known = mine if first is None else pa.concat_tables([first, mine])
         # Values may be large, and only the first ones are shown.
-        first = known.take(pc.select_k_unstable(known, most, order)) if known.num_rows > most else known
+        first = _first(known, most, order) if known.num_rows > most else known
     if first is None:
         return Found((), 0)
     shown = first.sort_by(order)
@@ -196,6 +198,11 @@ def records(settings: Settings, chosen: Chosen, most: int = 1, *, payload: bool 
     rows = shown.set_column(place, "kafka_ts", shown["kafka_ts"].cast(pa.int64())).to_pylist()
     found = [_record(row, became.get(name), payload) for row, name in zip(rows, names, strict=True)]
     return Found(tuple(found), total)
+
+
+def _first(rows: pa.Table, most: int, order: Sequence[tuple[str, str]]) -> pa.Table:
+    """So many of the rows that come first, in no order."""
+    return at_places(rows, np.sort(pc.select_k_unstable(rows, most, order).to_numpy()))
 
 
 def _record(row: dict[str, Any], became: dict[str, Any] | None, payload: bool) -> Record:

@@ -29,7 +29,7 @@ from distributary.ingest.quarantine.resolved import IDENTITY
 from distributary.ingest.quarantine.rows import identities, is_of, resolved_identities
 from distributary.ingest.quarantine.whose import whose_are
 from distributary.ingest.settings.model import Settings
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import tables_at
 from distributary.ingest.tables.ledger import QUARANTINE_SCHEMA
 from distributary.ingest.tables.log import has_log
 from distributary.values import without_logins
@@ -94,7 +94,7 @@ def purge(settings: Settings, wish: Wish) -> Purged:
         raise ConfigError(
             "that would delete all records in quarantine, those that wait for a replay too: say which, such as by --reason, --topic or --older-than"
         )
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     place = root.below(QUARANTINE_TABLE)
     none = Purged(settings.name, wish.dry_run)
     if not has_log(place):

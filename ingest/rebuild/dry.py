@@ -23,7 +23,7 @@ from distributary.ingest.replay.to_do import to_do
 from distributary.ingest.replay.work import Replay
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log import has_log
@@ -40,7 +40,7 @@ def lacking(settings: Settings, chosen: Chosen | None = None, *, replace: bool =
     """
     require_bronze(settings)
     settings, chosen = as_last_read(settings), chosen or Chosen()
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     log = checkpoint.log
     so_far = log.state().so_far or Standing()

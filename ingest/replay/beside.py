@@ -32,7 +32,7 @@ from distributary.ingest.pipeline import Pipeline, owners_of, tables_of, workers
 from distributary.ingest.running.rules import conditions_of, expression_of, run_rules
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.upkeep.whose.by_ledger import reads_again
 from distributary.registry.base import SchemaRegistry
@@ -128,7 +128,7 @@ def _require_safe(settings: Settings, generation: Generation) -> None:
         raise LeaseHeld(
             f"a run of the pipeline is alive, and both would grow the schema that is inferred: {_STOP}"
         )
-    if reads_again(open_files(settings.sink.root, settings.storage), generation, settings.name):
+    if reads_again(tables_at(settings.sink.root, settings.storage), generation, settings.name):
         raise LeaseHeld(
             f"a run of the pipeline is alive that reads again what was read before (`start: again`), so it may bring records of the quarantine itself: {_STOP}"
         )
@@ -144,7 +144,7 @@ def _opened(
 ) -> Iterator[tuple[Pipeline, Callable[[], Writer]]]:
     """The pipeline with its log to read, and what begins an entry there."""
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     expression = expression_of(spark, settings.route, settings.decode)
     conditions = conditions_of(spark, settings)
     with closing(NativeCommits()) as native:

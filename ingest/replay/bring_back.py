@@ -39,7 +39,7 @@ from distributary.ingest.run import schemas_of
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.spark.jvm import jvm_needed
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.tables.log_commit import NativeCommits
 from distributary.ingest.upkeep.whose.by_ledger import reads_again
 from distributary.registry.base import SchemaRegistry
@@ -91,7 +91,7 @@ def bring_back(
     PipelineError that says what else stands in the way.
     """
     chosen, watch = chosen or Chosen(), progress or Silent()
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     book = settings.rule_book()
     asked = Asked(whose_are(settings, root), chosen, named=named_by(settings.route, book.beside))

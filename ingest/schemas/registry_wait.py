@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from time import monotonic
 from typing import TypeVar
 
 from distributary.errors import RegistryUnavailable
-from distributary.ingest.interruptible import WAITS, answer_to, until_answered
+from distributary.ingest.interruptible import QUIET_SECONDS, WAITS, answer_to, until_answered, when_quiet
 from distributary.ingest.progress import Progress
 
 T = TypeVar("T")
 
 FIRST_SECONDS, LONGEST_SECONDS = WAITS
-
-# Longer than a registry's "no" has to last before it is believed, which is no silence.
-QUIET_SECONDS = 5.0
 
 
 class RegistryWait:
@@ -45,14 +41,6 @@ class RegistryWait:
 
     def _answer(self, ask: Callable[[], T]) -> T:
         """What it answers; says so when it takes long, and leaves the question alone when the run is told to stop."""
-        began, told = monotonic(), False
-
-        def tell() -> None:
-            nonlocal told
-            if not told and monotonic() - began >= QUIET_SECONDS:
-                told = True
-                self._progress.waiting(
-                    f"no answer from the schema registry for {QUIET_SECONDS:.0f} s; it is asked again", 0.0
-                )
-
+        quiet = f"no answer from the schema registry for {QUIET_SECONDS:.0f} s; it is asked again"
+        tell = when_quiet(lambda: self._progress.waiting(quiet, 0.0), QUIET_SECONDS)
         return answer_to(ask, self._stop, meanwhile=tell)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,9 +21,6 @@ LOG_SETTINGS = Path(__file__).with_name("spark_log4j2.xml")
 REDACTED = r"(?i)secret|password|passwd|token|(?:access|account|private|encryption)[._-]?key|\.sas\.|jaas|credential|user[._]info|authorization"
 
 _TASK_ATTEMPTS = 4
-
-# https://arrow.apache.org/docs/cpp/env_vars.html
-_ARROW_POOL = "ARROW_DEFAULT_MEMORY_POOL"
 
 _CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 
@@ -67,8 +63,6 @@ def settings(master: str, jars: Sequence[Path]) -> dict[str, str]:
         "spark.python.worker.faulthandler.enabled": "true",
         # A decoder's panic is caught and becomes a record in quarantine; its stack would only be noise.
         "spark.executorEnv.RUST_BACKTRACE": "0",
-        # Arrow's own default gives large pieces back to the system, of which each task makes the same again.
-        f"spark.executorEnv.{_ARROW_POOL}": os.environ.get(_ARROW_POOL, "system"),
         # What a worker is handed at once, whatever the size of its records: docs/adr/0021-bytes-bounded-by-the-size-of-records.md.
         "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 2**20),
         "spark.redaction.regex": REDACTED,

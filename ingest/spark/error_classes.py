@@ -6,6 +6,7 @@ https://spark.apache.org/docs/4.0.0/sql-error-conditions.html
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,9 @@ import pyspark
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
+from pyspark.errors import PythonException
+
+from distributary.values import without_logins
 
 # Error classes that the same rows meet again however often they are written.
 _ROW_REFUSED = re.compile(
@@ -81,6 +85,19 @@ def named(error: BaseException) -> str:
         return type(error).__name__
     first = max((place for place, (_, told) in enumerate(found) if told), default=len(found) - 1)
     return ", ".join(name for name, _ in found[max(first, 0) :])
+
+
+def told_by_worker(error: BaseException) -> str:
+    """What a Python worker met that was no fault of a row: an error of a file's, with its words, which name that; empty for any other."""
+    if isinstance(error, PythonException):
+        text = str(error)
+    else:
+        found = [one for one in causes(error) if str(one.getClass().getSimpleName()) == "PythonException"]
+        text = str(found[-1].getMessage()) if found else ""
+    last = (text.strip().splitlines() or [""])[-1]
+    kind = getattr(builtins, last.partition(":")[0], None)
+    is_of_a_file = isinstance(kind, type) and issubclass(kind, OSError)
+    return without_logins(last)[:500] if is_of_a_file else ""
 
 
 def _name(raised: Any) -> str:

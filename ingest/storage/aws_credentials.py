@@ -32,15 +32,20 @@ class AwsCredentials:
     """Called, it answers with keys as obstore takes them: key, secret, token and until when they are good."""
 
     def __init__(
-        self, static: Mapping[str, str], profile: str | None, role: str | None, session_name: str
+        self,
+        static: Mapping[str, str],
+        profile: str | None,
+        role: str | None,
+        session_name: str,
+        region: str | None = None,
     ) -> None:
-        """`static` are keys by boto3's names. Raises ConfigError without boto3, or for a profile that is not there."""
+        """`static` are keys by boto3's names, `region` is where a role is asked for if boto3 knows of none. Raises ConfigError without boto3, or for a profile that is not there."""
         if boto3 is None:
             raise ConfigError(
                 "storage.s3.login: a profile or a role takes boto3; install distributary[aws], here and on the executors"
             )
         self._static, self._profile = static, profile
-        self._role, self._session_name = role, session_name
+        self._role, self._session_name, self._region = role, session_name, region
         self.away = False
         """Whether nobody answered when keys were asked for last: they may be had without anything being mended here."""
         self._last: dict[str, Any] | None = None
@@ -89,7 +94,9 @@ class AwsCredentials:
         return _credential(keys.access_key, keys.secret_key, keys.token, until)
 
     def _of_role(self, role: str) -> dict[str, Any]:
-        answer = self._session.client("sts").assume_role(RoleArn=role, RoleSessionName=self._session_name)
+        # Of none it would ask AWS's first region, which not every subnet reaches, and whose keys not every region takes.
+        sts = self._session.client("sts", region_name=self._session.region_name or self._region)
+        answer = sts.assume_role(RoleArn=role, RoleSessionName=self._session_name)
         keys = answer["Credentials"]
         return _credential(
             keys["AccessKeyId"], keys["SecretAccessKey"], keys["SessionToken"], keys["Expiration"]
@@ -112,4 +119,6 @@ def _renews_itself(keys: Any) -> bool:
 
 
 def _credential(key: str, secret: str, token: str | None, until: datetime) -> dict[str, Any]:
-    return {"access_key_id": key, "secret_access_key": secret, "token": token, "expires_at": until}
+    # boto3's is of a time zone of its own, and obstore takes none but this one.
+    expires_at = until.astimezone(timezone.utc)
+    return {"access_key_id": key, "secret_access_key": secret, "token": token, "expires_at": expires_at}

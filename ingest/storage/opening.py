@@ -41,6 +41,16 @@ def open_files(place: Place, given: StorageOptions = _NO_OPTIONS) -> Files:
     return _open(place, given)
 
 
+def tables_at(place: Place, given: StorageOptions = _NO_OPTIONS) -> Files:
+    """The same of a place of tables, which delta-rs opens.
+
+    Raises ConfigError as well where it would be another one there: told of each table by itself it would be taken for something that is wrong with that one.
+    """
+    files = open_files(place, given)
+    given.require_delta_alike(place, os.environ)
+    return files
+
+
 def files_at(place: At, given: StorageOptions = _NO_OPTIONS) -> Files:
     """The files of a place that is a text, or is open already. Raises ValueError for a text that is none."""
     if isinstance(place, str | os.PathLike):

@@ -16,8 +16,8 @@ from distributary.errors import ConfigError
 from distributary.files import tag_of
 from distributary.ingest.storage.authorities import authorities_of, keep_trusted
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
-from distributary.ingest.storage.place import Place
-from distributary.ingest.storage.s3_options import ROLE_OF_ONE, S3, file_with_keys
+from distributary.ingest.storage.place import Kind, Place
+from distributary.ingest.storage.s3_options import ROLE_OF_ONE, S3, file_with_keys, region_of
 from distributary.passed_on_options import ClientOptions, without_secrets
 from distributary.values import Group, OptionalFile, PositiveSeconds, Seconds, Secret, Wrong
 
@@ -25,6 +25,32 @@ if TYPE_CHECKING:
     from distributary.ingest.storage.aws_credentials import AwsCredentials
 
 _AZURE_KEYS = ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCESS_KEY", "AZURE_STORAGE_MASTER_KEY")
+
+# Where the environment says that a store is, the one first that wins.
+_ADDRESSES: Mapping[Kind, tuple[str, ...]] = {
+    "s3": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"),
+    "azure": ("AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"),
+    "gcs": ("GOOGLE_BASE_URL",),
+}
+
+_AZURE_CLIENTS = ("AZURE_STORAGE_CLIENT_ID", "AZURE_CLIENT_ID")
+_AZURE_TENANTS = (
+    *("AZURE_STORAGE_TENANT_ID", "AZURE_STORAGE_AUTHORITY_ID"),
+    *("AZURE_TENANT_ID", "AZURE_AUTHORITY_ID"),
+)
+
+# Whoever the environment says asks: the variables, and whether it takes a client and a tenant beside them. In the order in which obstore looks for them.
+_AZURE_WAYS: Mapping[str, tuple[tuple[str, ...], bool]] = {
+    "token": (("AZURE_STORAGE_TOKEN",), False),
+    "key": (_AZURE_KEYS, False),
+    "identity": (("AZURE_FEDERATED_TOKEN_FILE",), True),
+    "secret": (("AZURE_STORAGE_CLIENT_SECRET", "AZURE_CLIENT_SECRET"), True),
+    "signature": (("AZURE_STORAGE_SAS_KEY", "AZURE_STORAGE_SAS_TOKEN"), False),
+}
+
+_DELTAS_AZURE_WAYS = ("key", "signature", "token", "secret", "identity")
+
+_GOOGLE_FILES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH")
 
 
 class Azure(Group):
@@ -69,6 +95,38 @@ class Azure(Group):
             yield from at_odds(environment, *_AZURE_KEYS)
             if self.client_secret is None:
                 yield from at_odds(environment, "AZURE_STORAGE_CLIENT_SECRET", "AZURE_CLIENT_SECRET")
+            if self.federated_token_file is None and self._is_another_in_pod(environment):
+                # A pod's, which obstore is before it looks at either way, and delta-rs is not.
+                yield from at_odds(environment, "AZURE_FEDERATED_TOKEN_FILE")
+
+    def two_of(self, environment: Mapping[str, str]) -> list[str]:
+        """Where nobody is named, the variables of two who would ask: obstore looks for them in another order than delta-rs."""
+        if self != Azure(account=self.account, endpoint=self.endpoint):
+            return []
+        told = {
+            way: list(at_odds(environment, *names))
+            for way, (names, needs_ids) in _AZURE_WAYS.items()
+            if not needs_ids or self._has_ids(environment)
+        }
+        obstore = next((way for way in _AZURE_WAYS if told.get(way)), None)
+        delta = next((way for way in _DELTAS_AZURE_WAYS if told.get(way)), None)
+        # By its token and by its secret it is one client.
+        if obstore is None or delta is None or obstore == delta or {obstore, delta} == {"identity", "secret"}:
+            return []
+        return [*told[obstore], *told[delta]]
+
+    def _is_another_in_pod(self, environment: Mapping[str, str]) -> bool:
+        """Whether a pod's token would be asked with, and is not known to be of the client whose secret is given."""
+        client, tenant = (
+            {environment.get(one) for one in names} for names in (_AZURE_CLIENTS, _AZURE_TENANTS)
+        )
+        own = self.client_secret is not None and self.client_id in client and self.tenant_id in tenant
+        return self._has_ids(environment) and not own
+
+    def _has_ids(self, environment: Mapping[str, str]) -> bool:
+        """Whether a token of a workload identity would find its client and its tenant."""
+        client = self.client_id or any(at_odds(environment, *_AZURE_CLIENTS))
+        return bool(client and (self.tenant_id or any(at_odds(environment, *_AZURE_TENANTS))))
 
     def config(self, account: str | None) -> Config:
         """By the crate's own names; `account` is the one that the URL names."""
@@ -104,8 +162,17 @@ class Gcs(Group):
         if self.service_account_file is not None:
             yield from at_odds(environment, "GOOGLE_SKIP_SIGNATURE", "GOOGLE_SERVICE_ACCOUNT_KEY")
         elif self.service_account_key is not None:
-            paths = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH")
-            yield from at_odds(environment, "GOOGLE_SKIP_SIGNATURE", *paths)
+            yield from at_odds(environment, "GOOGLE_SKIP_SIGNATURE", *_GOOGLE_FILES)
+        if self.service_account_file is None and not self._says_the_same(environment):
+            # obstore alone takes it for the file with a key; none of Google's own tools does.
+            yield from at_odds(environment, "SERVICE_ACCOUNT")
+
+    def _says_the_same(self, environment: Mapping[str, str]) -> bool:
+        """Whether the file is passed over that obstore alone knows, or is the one that all take."""
+        if self.service_account_key is not None:
+            return False
+        own = environment.get("GOOGLE_APPLICATION_CREDENTIALS")
+        return any(at_odds(environment, *_GOOGLE_FILES)) or environment.get("SERVICE_ACCOUNT") == own
 
     def key_file(self, environment: Mapping[str, str]) -> str | None:
         """The file that says who asks, which the crate reads once; None where none does."""
@@ -134,7 +201,7 @@ class Http(Group):
     timeout_seconds: PositiveSeconds = 60.0
     """How long one request may take, its body included."""
     retry_seconds: Seconds = 60.0
-    """For how long a request that fails is tried again."""
+    """For how long a request that fails is tried again, ten times at the most: where each try is refused at once that is some three seconds."""
 
     def client(self) -> dict[str, Any]:
         """As obstore takes them. Raises ConfigError for a file that cannot be read."""
@@ -194,8 +261,9 @@ class StorageOptions(Group):
         self._require_no_other(place, os.environ)
         client = {**self.http.client(), "allow_http": self._is_plain(place)}
         retry = {"retry_timeout": timedelta(seconds=self.http.retry_seconds)}
-        credentials = self.s3.login.credentials() if place.kind == "s3" else None
-        return ForObstore(self._config(place), client, retry, credentials)
+        credentials = self._asked_for(place)
+        told = self.s3.one_of(os.environ) if place.kind == "s3" else {}
+        return ForObstore({**told, **self._config(place)}, client, retry, credentials)
 
     def for_delta(self, place: Place) -> dict[str, str]:
         """delta-rs' `storage_options` for this place; those for minutes only where keys have to be asked for. Raises ConfigError as `for_obstore` does."""
@@ -205,6 +273,7 @@ class StorageOptions(Group):
             return dict(self.hdfs)
         # Another pipeline of the program may have told it meanwhile who that is.
         self._require_no_other(place, os.environ)
+        self.require_delta_alike(place, os.environ)
         options = {
             _delta_name(place, name): _delta_text(value) for name, value in self._config(place).items()
         }
@@ -218,20 +287,16 @@ class StorageOptions(Group):
         Raises ConfigError where it speaks of another one, who would be taken.
         """
         login = self.s3.login
-        if place.kind != "s3" or self.s3.endpoint is not None:
+        if place.kind != "s3" or not self.s3.is_aws(environment):
             return
-        if roles := login.roles_of_delta(environment):
-            raise ConfigError(
-                f"storage: {', '.join(roles)} in the environment is a role that delta-rs alone would take on, for {place}; "
-                "unset it for this program and its executors, and name the role as storage.s3.login.role_arn"
-            )
-        if login.left_to_files(environment) and (file := file_with_keys(environment, login)) is not None:
-            raise ConfigError(
-                f"storage: {file} has keys that delta-rs would take before the role that storage.s3, the environment or the machine says, for {place}; "
-                "have AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name /dev/null for this program, or name that profile as storage.s3.login.profile"
-            )
-        if login.web_identity_token_file is None:
-            return
+        if login.web_identity_token_file is not None:
+            self._tell_role(place, environment)
+        if self.s3.region is not None and login.is_by_token(environment) and not region_of(environment):
+            # It asks AWS's token service nothing without one, whatever the settings say.
+            environment["AWS_DEFAULT_REGION"] = self.s3.region
+
+    def _tell_role(self, place: Place, environment: MutableMapping[str, str]) -> None:
+        login = self.s3.login
         told = given(AWS_WEB_IDENTITY_TOKEN_FILE=login.web_identity_token_file, AWS_ROLE_ARN=login.role_arn)
         _refuse(
             place, [name for name, value in told.items() if environment.get(name) not in {None, "", value}]
@@ -242,6 +307,38 @@ class StorageOptions(Group):
         # It is a name in AWS's logs, and as in AWS's own tools what the process was started with wins.
         environment.setdefault("AWS_ROLE_SESSION_NAME", login.role_session_name)
 
+    def require_delta_alike(self, place: Place, environment: Mapping[str, str]) -> None:
+        """Raises ConfigError where delta-rs would be another one than who asks here.
+
+        It opens tables, and nothing else: what is beside them, and workers, are no concern of it.
+        """
+        if place.kind == "azure" and (found := self.azure.two_of(environment)):
+            raise ConfigError(
+                f"storage: {', '.join(found)} in the environment are two who would ask, for {place}: one for files, and delta-rs as the other for tables; "
+                "unset what you do not mean for this program and its executors"
+            )
+        if place.kind != "s3":
+            return
+        login = self.s3.login
+        _refuse(place, self.s3.at_odds_with_delta(environment))
+        if found := sorted(self.s3.taken_for_aws(environment)):
+            raise ConfigError(
+                f"storage: delta-rs would take {', '.join(found)} in the environment for AWS's variables of like names, for {place}, and ask with that; "
+                "unset it for this program, or give it another name"
+            )
+        if not self.s3.is_aws(environment):
+            return
+        if roles := login.roles_of_delta(environment):
+            raise ConfigError(
+                f"storage: {', '.join(roles)} in the environment is a role that delta-rs alone would take on, for {place}; "
+                "unset it for this program, and name the role as storage.s3.login.role_arn"
+            )
+        if login.left_to_files(environment) and (file := file_with_keys(environment, login)) is not None:
+            raise ConfigError(
+                f"storage: {file} has keys that delta-rs would take before the role that storage.s3, the environment or the machine says, for {place}; "
+                "have AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE name /dev/null for this program, or name that profile as storage.s3.login.profile"
+            )
+
     def read_once(self, place: Place) -> tuple[object, ...]:
         """What a client for this place reads of files when it is made, as it is now: where that has changed another client is needed."""
         if place.kind == "hdfs":
@@ -251,8 +348,14 @@ class StorageOptions(Group):
 
     def keys_are_away(self, place: Place) -> bool:
         """Whether keys for a place have to be asked for, and nobody answered when that was done last."""
-        credentials = self.s3.login.credentials() if place.kind == "s3" else None
+        credentials = self._asked_for(place)
         return credentials is not None and credentials.away
+
+    def _asked_for(self, place: Place) -> AwsCredentials | None:
+        """What gives the keys that have to be asked for, where there are such."""
+        if place.kind != "s3":
+            return None
+        return self.s3.login.credentials(os.environ.get("AWS_REGION") or self.s3.region)
 
     def masked(self, text: str) -> str:
         """The text with every secret of these options blotted out."""
@@ -270,11 +373,6 @@ class StorageOptions(Group):
         """The crate takes what the settings say, and of all else what the environment says: of two identities it would make one."""
         groups: Mapping[str, S3 | Azure | Gcs] = {"s3": self.s3, "azure": self.azure, "gcs": self.gcs}
         _refuse(place, groups[place.kind].at_odds(environment))
-        if place.kind == "s3" and (found := sorted(self.s3.taken_for_aws(environment))):
-            raise ConfigError(
-                f"storage: delta-rs would take {', '.join(found)} in the environment for AWS's variables of like names, for {place}, and ask with that; "
-                "unset it for this program and its executors, or give it another name"
-            )
 
     def _config(self, place: Place) -> Config:
         if place.kind == "s3":
@@ -282,12 +380,14 @@ class StorageOptions(Group):
         return self.azure.config(place.account) if place.kind == "azure" else self.gcs.config()
 
     def _is_plain(self, place: Place) -> bool:
-        """Whether the address that is given is one without TLS."""
-        endpoint = str(self._config(place).get("endpoint") or self._config(place).get("base_url") or "")
-        return endpoint.startswith("http://")
+        """Whether the address is one without TLS: the one that is given, or else the environment's."""
+        config = self._config(place)
+        given = str(config.get("endpoint") or config.get("base_url") or "")
+        told = [given] if given else filter(None, map(os.environ.get, _ADDRESSES[place.kind]))
+        return next(iter(told), "").startswith("http://")
 
     def _delta_keys(self, place: Place) -> dict[str, str]:
-        credentials = self.s3.login.credentials() if place.kind == "s3" else None
+        credentials = self._asked_for(place)
         if credentials is None:
             return {}
         keys = credentials()

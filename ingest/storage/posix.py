@@ -17,7 +17,7 @@ import pyarrow as pa
 from typing_extensions import Buffer
 
 from distributary import files
-from distributary.ingest.storage.contract import Info
+from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.lost_answers import put_or_compare
 from distributary.ingest.storage.place import checked_path
 from distributary.ingest.storage.stream import Upload
@@ -409,3 +409,8 @@ def temporary_files(kind: str) -> Iterator[PosixFiles]:
     """A folder of this machine for as long as the block lasts; nothing of it stays, and what is left of one whose process was killed goes with the next of its kind."""
     with files.temporary_folder(kind) as folder:
         yield PosixFiles(folder)
+
+
+def is_away(folder: Files) -> bool:
+    """Whether a folder of this machine is not there itself, as where what it is on is not mounted: that says nothing of its files."""
+    return isinstance(folder, PosixFiles) and not os.path.isdir(folder.url)

@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 # Put into the environment with a role that delta-rs finds there alone, and that one pipeline of the program has: nobody else has it.
 ROLE_OF_ONE = "DISTRIBUTARY_AWS_ROLE_OF_ONE"
 
+# Where the crate asks if nobody says where.
+_FIRST_REGION = "us-east-1"
+
+
+def region_of(environment: Mapping[str, str]) -> str | None:
+    """The region that AWS's own variables say."""
+    return environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
+
 
 class S3Login(Group):
     """Who asks S3; where nothing is given, whoever the environment, the container or the machine says it is."""
@@ -82,6 +90,13 @@ class S3Login(Group):
         """Whether it is left to the environment who asks, be it for the keys of a role."""
         return (self.access_key_id or self.profile or self.web_identity_token_file) is None
 
+    def is_by_token(self, environment: Mapping[str, str]) -> bool:
+        """Whether it is a role by a token who asks, be it that the environment says so."""
+        named = (self.access_key_id or self.profile or self.role_arn) is not None
+        return self.web_identity_token_file is not None or bool(
+            not named and environment.get("AWS_WEB_IDENTITY_TOKEN_FILE")
+        )
+
     def left_to_files(self, environment: Mapping[str, str]) -> bool:
         """Whether delta-rs looks into AWS's own files for keys: those that are told win, and without any two variables it asks as AWS's own tools do."""
         if self.web_identity_token_file is not None:
@@ -102,18 +117,23 @@ class S3Login(Group):
         """Whether the keys have to be asked for."""
         return self.web_identity_token_file is None and (self.profile or self.role_arn) is not None
 
-    def credentials(self) -> AwsCredentials | None:
-        """What gives the keys that have to be asked for, one for all in this process. Raises ConfigError where it cannot."""
-        return _credentials(self) if self.asked_for else None
+    def credentials(self, region: str | None) -> AwsCredentials | None:
+        """What gives the keys that have to be asked for, one for all in this process; a role is asked for in this region. Raises ConfigError where it cannot."""
+        return _credentials(self, region) if self.asked_for else None
 
 
 # By these delta-rs takes on a role, and no other client.
 _ROLES_OF_DELTA = ("AWS_IAM_ROLE_ARN", "AWS_S3_ASSUME_ROLE_ARN")
 
 
+# Whatever these say, delta-rs asks for keys as AWS's own tools do, wherever the store is: one is left behind where it once had locks in DynamoDB.
+_AS_AT_AWS = ("AWS_FORCE_CREDENTIAL_LOAD", "AWS_S3_LOCKING_PROVIDER")
+
+
 def _is_elsewhere(environment: Mapping[str, str]) -> bool:
     """Whether the environment has delta-rs ask a store that is not AWS's, or nobody's keys."""
-    return any(at_odds(environment, "AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_SKIP_SIGNATURE"))
+    elsewhere = () if environment.keys() & _AS_AT_AWS else ("AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+    return any(at_odds(environment, *elsewhere, "AWS_SKIP_SIGNATURE"))
 
 
 def _others(environment: Mapping[str, str], names: Iterable[str], own: str | None) -> Iterator[str]:
@@ -159,7 +179,7 @@ def file_with_keys(environment: Mapping[str, str], login: S3Login) -> str | None
 
 
 @lru_cache(maxsize=8)
-def _credentials(login: S3Login) -> AwsCredentials:
+def _credentials(login: S3Login, region: str | None) -> AwsCredentials:
     # boto3 takes twelve MiB of each of Spark's workers, and nobody else needs it.
     from distributary.ingest.storage.aws_credentials import AwsCredentials  # noqa: PLC0415
 
@@ -169,7 +189,7 @@ def _credentials(login: S3Login) -> AwsCredentials:
         aws_session_token=login.session_token,
     )
     keys = {name: str(value) for name, value in static.items()}
-    return AwsCredentials(keys, login.profile, login.role_arn, login.role_session_name)
+    return AwsCredentials(keys, login.profile, login.role_arn, login.role_session_name, region)
 
 
 class S3Encryption(Group):
@@ -230,8 +250,14 @@ class S3(Group):
         yield from self.login.at_odds(environment)
         if self.endpoint is not None:
             yield from at_odds(environment, "AWS_ENDPOINT_URL_S3")
-        elif self.login != S3Login():
-            # delta-rs takes on that role first, by whatever keys the machine has.
+
+    def is_aws(self, environment: Mapping[str, str]) -> bool:
+        """Whether delta-rs asks for keys as AWS's own tools do, and not for those alone that it is told."""
+        return self.endpoint is None or bool(environment.keys() & _AS_AT_AWS)
+
+    def at_odds_with_delta(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """Variables by which delta-rs, and nobody else, takes on a role first, by whatever keys the machine has."""
+        if self.is_aws(environment) and self.login != S3Login():
             yield from at_odds(environment, *_ROLES_OF_DELTA)
 
     def taken_for_aws(self, environment: Mapping[str, str]) -> Iterator[str]:
@@ -249,11 +275,20 @@ class S3(Group):
         if self.endpoint is None and "AWS_ENDPOINT_URL" not in self.told_by(environment):
             yield from _others(environment, ("ENDPOINT", "ENDPOINT_URL"), None)
 
+    def one_of(self, environment: Mapping[str, str]) -> Config:
+        """Which store the environment means that names two, by the crate's own names: it would take either, and delta-rs is told this one."""
+        told = given(endpoint=environment.get("AWS_ENDPOINT_URL") or None)
+        return told if self.endpoint is None and environment.get("AWS_ENDPOINT") else {}
+
     def told_by(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """Where AWS's own variables say that the store is, for delta-rs: of those and such as it takes for them the first would win."""
+        """What AWS's own variables say, or else holds for all that ask, for delta-rs: of those and such as it takes for them the first would win."""
         endpoint = environment.get("AWS_ENDPOINT_URL") or environment.get("AWS_ENDPOINT")
-        region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION")
-        told = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": region}
+        region = region_of(environment)
+        if not region and (environment.get("REGION") or environment.get("DEFAULT_REGION")):
+            region = _FIRST_REGION
+        # Other programs' are of seconds without a unit, which it cannot read.
+        patience = "5s" if environment.get("CONNECT_TIMEOUT") else None
+        told = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": region, "connect_timeout": patience}
         return {name: value for name, value in told.items() if value}
 
     def _address(self, bucket: str) -> str | None:

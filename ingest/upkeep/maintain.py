@@ -31,7 +31,7 @@ from distributary.ingest.merge.rule import memory_folder
 from distributary.ingest.progress import Bars, no_bars
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.storage.place import Place
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import has_log
@@ -180,7 +180,7 @@ def maintain(
     """
     wish = wish or Wish()
     _require_long_enough(wish)
-    root = open_files(settings.sink.root, settings.storage)
+    root = tables_at(settings.sink.root, settings.storage)
     try:
         owners = Records(root).all()
         own = Checkpoint(open_files(settings.checkpoint, settings.storage))

@@ -91,6 +91,13 @@ def check_given(
         yield Difference("checkpoint_unreadable", str(checkpoint), str(error))
 
 
+def check_changes(lake: Lake, ledger: Sequence[Batch]) -> Iterator[Difference]:
+    """The ledger of changes, if it is gone: a run makes it before its first batch, and the log may name none any more that had rows for it."""
+    if ledger and not has_log(lake.root.below(CHANGES_TABLE)):
+        detail = "there are batches, and it is not there: the next run makes it anew, and nothing tells any more by what tables became what they are"
+        yield Difference("table_missing", CHANGES_TABLE, detail)
+
+
 def _lacking(
     lake: Lake, table: str, newest: Mapping[str, int] | None, given: tuple[str, int]
 ) -> Difference | None:

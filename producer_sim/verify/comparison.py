@@ -20,6 +20,7 @@ from distributary.ingest.storage.opening import open_files
 from distributary.ingest.upkeep.replayed import OUTCOMES
 from distributary.producer_sim.truth.sent import Truth
 from distributary.producer_sim.verify.commit_check import (
+    check_changes,
     check_commits,
     check_given,
     check_logs,
@@ -256,6 +257,9 @@ def _against_the_rest(
         yield from check_log(ledger, log)
     yield from check_commits(newest, ledger, log)
     if log is not None and beside.checkpoint is not None:
-        yield from check_given(lake, newest, ledger, beside.checkpoint, log)
+        given = list(check_given(lake, newest, ledger, beside.checkpoint, log))
+        yield from given
+        if all(one.where != CHANGES_TABLE for one in given):
+            yield from check_changes(lake, ledger)
     if beside.topics is not None:
         yield from check_topics(beside.topics, ledger, log)

@@ -17,7 +17,7 @@ from distributary.ingest.commit_log.owners import Records, Whose
 from distributary.ingest.settings.groups import Columns, NamedTable
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.opening import tables_at
 from distributary.ingest.storage.place import is_name
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import REMEMBERS_PROPERTY
@@ -55,7 +55,7 @@ class Lake:
     @classmethod
     def of(cls, settings: Settings) -> Lake:
         """The tables that a pipeline with these settings fills."""
-        root = open_files(settings.sink.root, settings.storage)
+        root = tables_at(settings.sink.root, settings.storage)
         _, me = Records(root).of_pipeline(settings.name)
         return cls(
             root=root,

@@ -229,7 +229,9 @@ def _check_rows(batch: Batch, held: Held) -> Iterator[Difference]:
     said = rows.tables + rows.quarantined + rows.already
     # What the settings of then let go, those of a later replay may have given a row, and the other way round.
     more, fewer = max(0, min(_within(held.added, batch), rows.dropped)), _within(held.out, batch)
-    if batch.merged or (batch.merged is None and held.merged.partitions()):
+    # What an earlier generation had committed may be in those tables, too, where this batch brought nothing to them.
+    merged = held.merged.partitions() if batch.merged is None else batch.merged or rows.already
+    if merged:
         yield from _check_merged(batch, in_tables, in_merged, (more, fewer))
     elif rows.already and not said - rows.purged - fewer <= in_tables + in_quarantine <= said + more:
         detail = f"its offsets have {in_tables + in_quarantine:,} rows, the ledger says {said:,}"
@@ -249,19 +251,16 @@ def _check_merged(
 ) -> Iterator[Difference]:
     """Of a batch with rows for tables with one row a key those are there to which nothing newer came."""
     rows, (more, fewer) = batch.rows, moved
-    if rows.already:
-        return
+    # What an earlier generation had committed is where each row is added, or was and has made room for a newer one.
+    more += rows.already
+    before = f", and {rows.already:,} there already" if rows.already else ""
     # Where the commits did not say (any more) what became of theirs, all that is known is how many there were.
     added = rows.tables - (batch.merged or 0)
     if batch.merged is not None and not added - fewer <= in_tables <= added + more:
-        detail = (
-            f"its offsets have {in_tables:,} rows in tables to which each is added, the ledger says {added:,}"
-        )
+        detail = f"its offsets have {in_tables:,} rows in tables to which each is added, the ledger says {added:,}{before}"
         yield Difference("ledger_rows", str(batch), detail)
     if in_tables + in_merged > rows.tables + more:
-        detail = (
-            f"its offsets have {in_tables + in_merged:,} rows in the tables, the ledger says {rows.tables:,}"
-        )
+        detail = f"its offsets have {in_tables + in_merged:,} rows in the tables, the ledger says {rows.tables:,}{before}"
         yield Difference("ledger_rows", str(batch), detail)
 
 

@@ -367,16 +367,21 @@ def _or_text(kind: str, example: str, **bounds: int) -> WithJsonSchema:
 
 Bytes = Annotated[int, Field(ge=1), BeforeValidator(bytes_of), _or_text("integer", "192 MiB", minimum=1)]
 
+# A hundred years, as of days elsewhere. Of three hundred no thread can be told to wait for them.
+_MOST_SECONDS = 36_500 * 86_400
+
 Seconds = Annotated[
     float,
-    Field(ge=0, allow_inf_nan=False),
+    Field(ge=0, le=_MOST_SECONDS, allow_inf_nan=False),
     BeforeValidator(seconds_of),
-    _or_text("number", "10 s", minimum=0),
+    _or_text("number", "10 s", minimum=0, maximum=_MOST_SECONDS),
 ]
 
 PositiveSeconds = Annotated[
     float,
-    Field(gt=0, allow_inf_nan=False),
+    Field(gt=0, le=_MOST_SECONDS, allow_inf_nan=False),
     BeforeValidator(seconds_of),
-    _or_text("number", "10 s", exclusiveMinimum=0),
+    _or_text("number", "10 s", exclusiveMinimum=0, maximum=_MOST_SECONDS),
 ]
+
+WholeSeconds = Annotated[int, Field(ge=1), BeforeValidator(seconds_of), _or_text("integer", "1 h", minimum=1)]

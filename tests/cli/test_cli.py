@@ -50,6 +50,24 @@ def test_help_needs_neither_spark_nor_delta() -> None:
     assert subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
 
 
+def test_a_run_looks_for_whoever_holds_its_checkpoint_before_it_loads_what_it_runs_by(tmp_path: Path) -> None:
+    """In a store that is watched for seconds, and loading takes one of them: behind it a killed run was away for longer."""
+    file = tmp_path / "games.yaml"
+    file.write_text(
+        "{name: games, source: {kafka: {bootstrap.servers: '127.0.0.1:1'}, topics: [t]}, registry: {url: 'http://127.0.0.1:1'}, "
+        "route: {field: game}, sink: {root: ./lake}}"
+    )
+    program = (
+        "import sys\n"
+        "from distributary.cli import main\n"
+        "from distributary.ingest.lease import holding\n"
+        "holding.looked_for = lambda *_: sys.exit(10 + len({'pyspark', 'deltalake'} & set(sys.modules)))\n"
+        "main(['run', sys.argv[1]])\n"
+    )
+    command = [sys.executable, "-c", program, str(file)]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 10
+
+
 @pytest.mark.parametrize(
     "arguments", [["--nope"], ["no-such-command"], ["stack", "up", "--broker-port", "70000"], []]
 )

@@ -128,3 +128,13 @@ def test_once_one_cannot_be_had_no_more_are_asked_for() -> None:
     with pytest.raises(ConnectionError, match="away"):
         each(ask, range(1000), 4)
     assert len(asked) <= 4
+
+
+def test_what_takes_long_is_told_unless_it_is_over() -> None:
+    heard = threading.Event()
+    with interruptible.when_late(heard.set, 0.01):
+        assert heard.wait(5.0)
+    heard.clear()
+    with interruptible.when_late(heard.set, 0.05) as over:
+        over()
+        assert not heard.wait(0.2)

@@ -19,10 +19,13 @@ from tests.ingest.upkeep.kept_up import DAY
 from distributary.errors import PipelineError
 from distributary.ingest.checkpoint.generation import app_of
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
+from distributary.ingest.commit_log.entries import Owner
+from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.derived.there import versions_now
 from distributary.ingest.log_paths import entry_path
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.table_versions import _as_of, _Batch, versions_at
+from distributary.ingest.tables.log import newest_version
 from distributary.ingest.tables.transaction import ERASURE
 from distributary.ingest.upkeep.maintain import maintain
 
@@ -206,3 +209,81 @@ def test_a_table_that_pipelines_share_is_never_given_with_rows_of_a_later_batch(
         place.put(entry_path(version), content)
     found = [_as_of(files_at(tmp_path), _Batch("g", number), {}, table) for number in (3, 5)]
     assert [one and one.version for one in found] == [2, 5]
+
+
+def told_of(app: str, number: int) -> bytes:
+    return json.dumps({"txn": {"appId": app, "version": number}}).encode()
+
+
+def filled(root: Path, table: str, *entries: bytes, owners: tuple[str, ...] = ()) -> None:
+    """A table whose log has these entries, and which these owners had one after the other."""
+    place = files_at(root).below(table)
+    for version, content in enumerate([lays(), *entries]):
+        place.put(entry_path(version), content)
+    for number, owner in enumerate(owners):
+        Records(files_at(root)).put(table, number, Owner("games", "/log", owner))
+
+
+@pytest.mark.parametrize("upkeep", [[], [lays("b")]])
+def test_as_of_a_batch_of_a_checkpoint_before_nothing_has_rows_of_a_later_one(
+    tmp_path: Path, upkeep: list[bytes]
+) -> None:
+    """As where everything was read once more into tables of other names, and those of before were left where they are."""
+    root = tmp_path / "lake"
+    filled(root, GOLF, told_of("before/events", 40), told_of("before/events", 41), owners=("before",))
+    filled(root, QUEST, told_of("now/events", 0), *upkeep, owners=("now",))
+    for table in (QUARANTINE_TABLE, BATCHES_TABLE):
+        apps = [(app_of("before", table), 41), (app_of("now", table), 0)]
+        filled(root, table, *(told_of(*one) for one in apps), *upkeep)
+    found = versions_at(settings(tmp_path), 41)
+    assert found.generation == "before"
+    assert {one.table: one.version for one in found.tables} == {
+        GOLF: 2,
+        QUARANTINE_TABLE: 1,
+        BATCHES_TABLE: 1,
+    }
+    now = versions_at(settings(tmp_path))
+    assert (now.generation, now.batch) == ("now", 0)
+    newest = 2 + len(upkeep)
+    assert {one.table: one.version for one in now.tables} == {
+        GOLF: 2,
+        QUEST: newest - 1,
+        QUARANTINE_TABLE: newest,
+        BATCHES_TABLE: newest,
+    }
+
+
+def test_nor_rows_of_one_whose_tables_the_newest_took_over(tmp_path: Path) -> None:
+    """As by `from_tables`, after everything was read once more into tables of other names: it owns none any more."""
+    root = tmp_path / "lake"
+    filled(root, GOLF, told_of("before/events", 41), owners=("before",))
+    filled(root, QUEST, told_of("between/events", 7), told_of("now/events", 0), owners=("between", "now"))
+    for table in (QUARANTINE_TABLE, BATCHES_TABLE):
+        apps = [("before", 40), ("before", 41), ("between", 7), ("now", 0)]
+        filled(root, table, *(told_of(app_of(of, table), number) for of, number in apps))
+    found = versions_at(settings(tmp_path), 40)
+    assert {one.table: one.version for one in found.tables} == {QUARANTINE_TABLE: 1, BATCHES_TABLE: 1}
+    found = versions_at(settings(tmp_path), 41)
+    assert {one.table: one.version for one in found.tables} == {
+        GOLF: 1,
+        QUARANTINE_TABLE: 2,
+        BATCHES_TABLE: 2,
+    }
+
+
+def test_where_the_ledgers_log_is_summed_up_the_checkpoint_says_which_batches_are_meant(
+    tmp_path: Path,
+) -> None:
+    """Beside tables of one before, which had come to a greater number."""
+    batch(goes_on(query(tmp_path)))
+    wanted = versions_at(settings(tmp_path))
+    ledger = files_at(tmp_path / "lake").below(BATCHES_TABLE)
+    Records(files_at(tmp_path / "lake")).put("before", 0, Owner("games", "/log", "before"))
+    newest = newest_version(ledger)
+    assert newest is not None
+    ledger.put(entry_path(newest + 1), told_of(app_of("before", BATCHES_TABLE), wanted.batch + 500))
+    ledger.put(entry_path(newest + 2), lays())
+    DeltaTable(ledger.url).create_checkpoint()
+    ledger.delete(entry_path(version) for version in range(newest + 2))
+    found = versions_at(settings(tmp_path))
+    assert (found.generation, found.batch) == (wanted.generation, wanted.batch)

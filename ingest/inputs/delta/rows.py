@@ -17,6 +17,7 @@ from distributary.codecs.writing.json_text import texts
 from distributary.ingest.clustering.reading import alive, opened_in
 from distributary.ingest.inputs.delta.versions import BEFORE, CAME, CHANGE, DELETED, GONE, RowsFile
 from distributary.ingest.merge import vectors
+from distributary.ingest.merge.columns import at_places
 from distributary.ingest.merge.live_files import Action
 from distributary.ingest.reshaping.texts import as_texts
 from distributary.ingest.spark.tasks.parts import by_parts
@@ -33,7 +34,8 @@ _AS_JSON = {
 # As Kafka calls a time that whoever keeps the records gave them.
 _LOG_APPEND_TIME = 1
 
-_AT_ONCE = 10_000
+# So many rows go together, or as many as have about so many bytes.
+_AT_ONCE, _BYTES_AT_ONCE = 10_000, 2**28
 
 _PLACED = pa.schema([("offset", pa.int64()), ("millis", pa.int64())])
 
@@ -108,9 +110,10 @@ def _rows(
             if change is not None:
                 at = columns.get_field_index(CHANGE)
                 table = table.set_column(at, columns.field(at), pa.repeat(pa.scalar(change), count))
-            for begin in range(0, len(kept), _AT_ONCE):
-                some = kept[begin : begin + _AT_ONCE]
-                yield _placed(table.take(pa.array(some)), file, some + file.offset + first)
+            most = max(1, min(_AT_ONCE, _BYTES_AT_ONCE * count // max(table.nbytes, 1)))
+            for begin in range(0, len(kept), most):
+                some = kept[begin : begin + most]
+                yield _placed(at_places(table, some), file, some + file.offset + first)
 
 
 def _marked(place: Files, action: Action | None) -> vectors.Positions:

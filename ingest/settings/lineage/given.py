@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, PlainSerializer, field_validator
+from pydantic import Field, PlainSerializer, field_validator
 
 from distributary.values import (
     MASK,
@@ -15,9 +15,9 @@ from distributary.values import (
     Name,
     OptionalFile,
     PositiveSeconds,
+    Seconds,
     Secret,
     Wrong,
-    seconds_of,
 )
 
 
@@ -39,7 +39,7 @@ class Lineage(Group):
     """A bearer token for it; only through `${VAR}`."""
     namespace: Name = "distributary"
     """The namespace of the jobs: the pipeline's own is called as the pipeline is, and that of a derived table `<name>.<table>`."""
-    every_seconds: Annotated[float, Field(ge=1, le=86_400), BeforeValidator(seconds_of)] = 60.0
+    every_seconds: Annotated[Seconds, Field(ge=1, le=86_400)] = 60.0
     """How often, at most, a run tells that it goes on; where tables came or a schema evolved it does behind the next batch."""
     timeout_seconds: PositiveSeconds = 5.0
     """How long an answer is waited for, and at the end of a run all events that are not told yet. Batches never wait for it."""

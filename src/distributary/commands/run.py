@@ -51,8 +51,8 @@ def run(
     ] = False,
 ) -> None:
     """Run a pipeline until it is done, stopped (Ctrl-C ends it in good order) or cannot go on."""
+    from distributary.ingest.interruptible import when_late
     from distributary.ingest.lease.holding import looked_for
-    from distributary.ingest.run import run_in
     from distributary.ingest.settings.model import load
     from distributary.ingest.settings.yaml_file import Told
 
@@ -63,9 +63,17 @@ def run(
         raise ConfigError("--until is empty; give it a value, or leave it out")
     if available_now is not None:
         settings = settings.once() if available_now else settings.continuously()
-    # It may have to be watched for longer than a session takes to be made.
+    # It may have to be watched for longer than it takes to load all that a run needs, and to make a session.
     keeper = looked_for(settings.checkpoint, settings.storage)
-    with watching(silent=as_json) as progress, session(settings) as spark, interrupts() as interrupted:
+    from distributary.ingest.run import run_in
+
+    with (
+        watching(silent=as_json) as progress,
+        when_late(lambda: progress.waiting("Spark is being started", 0.0)) as started,
+        session(settings) as spark,
+        interrupts() as interrupted,
+    ):
+        started()
         grown = _grown(settings, spark, silent=as_json) if update_schema else None
         outcome = run_in(spark, keeper, settings, progress, interrupted.stop)
     if as_json:

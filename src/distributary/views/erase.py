@@ -9,7 +9,7 @@ from distributary.views.terminal import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from distributary.ingest.erasure.erase import Erasure, TableErasure
+    from distributary.ingest.erasure.outcome import Erasure, TableErasure
 
 
 def lines(erasure: Erasure) -> Iterator[str]:

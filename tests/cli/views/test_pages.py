@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
-from distributary.ingest.erasure.erase import Erasure, TableErasure
+from distributary.ingest.erasure.outcome import Erasure, TableErasure
 from distributary.ingest.erasure.record import RECORDS
 from distributary.ingest.replay.bring_back import BroughtBack
 from distributary.ingest.replay.deciding import Became

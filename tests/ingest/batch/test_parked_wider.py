@@ -14,7 +14,7 @@ from tests.ingest.batch.test_unreadable import newer_protocol
 from tests.ingest.e2e.handmade import Schema
 from tests.ingest.handover.test_heritage import begin_at
 from tests.ingest.kafka_records import Sent
-from tests.ingest.pipelines import SUBJECT, checkpoint, settings, table_book
+from tests.ingest.pipelines import SUBJECT, checkpoint, rules_for, settings, table_book
 from tests.ingest.queries import GOLF, Query
 
 from distributary.errors import CommitImpossible
@@ -92,10 +92,9 @@ def test_wider_ones_are_asked_for(tmp_path: Path, golf: Path, asked: list[bool])
     assert asked == [True]
 
 
-def test_they_are_asked_for_where_the_first_that_waits_brings_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schemas: tuple[Schema, Schema], asked: list[bool]
-) -> None:
-    """Of a table that nobody could open when it came, and that had no batch that the log names."""
+@pytest.fixture
+def unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, schemas: tuple[Schema, Schema]) -> None:
+    """A table that was put right: a batch of a wider schema waits for it alone, as nobody could open it when that came, and the log named none of before."""
     monkeypatch.setattr(writing, "KEPT", 2)
     monkeypatch.setattr(writing, "AT_ONCE", 1)
     narrow, wide = schemas
@@ -107,15 +106,28 @@ def test_they_are_asked_for_where_the_first_that_waits_brings_them(
     query.batch(7, [Sent(wide.value(game_name="golf", level=BIG), 7)])
     assert len(query.log.so_far.parked[GOLF]) == 1
     mend()
+
+
+def test_they_are_asked_for_where_the_first_that_waits_brings_them(
+    tmp_path: Path, unread: None, asked: list[bool]
+) -> None:
     begun(tmp_path, cast("SparkSession", object()))
     assert asked == [True]
 
 
+@pytest.mark.parametrize("waits", ["golf", "unread"])
 def test_they_are_asked_for_where_a_new_checkpoint_takes_the_tables_over(
-    tmp_path: Path, golf: Path, asked: list[bool]
+    waits: str, tmp_path: Path, asked: list[bool], request: pytest.FixtureRequest
 ) -> None:
+    request.getfixturevalue(waits)
     tables, spark = table_book(tmp_path, native := NativeCommits()), cast("SparkSession", object())
-    reaching = Reaching(tables, native, spark, lambda log: checkpoint(tmp_path, Path(log).name))
+    reaching = Reaching(
+        tables,
+        native,
+        spark,
+        lambda log: checkpoint(tmp_path, Path(log).name),
+        rules_for(settings(tmp_path, **SETTINGS)).widens,
+    )
     new, owners = begin_at(tmp_path, "second", "from_tables")
     with pytest.raises(CommitImpossible, match="there is no Spark"):
         Heritage(reaching).complete(new, owners)

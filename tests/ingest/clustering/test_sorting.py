@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.ingest.merge.test_columns import MUCH, much_text
 
 from distributary.ingest.clustering import sorting
 from distributary.ingest.clustering.sorting import write_sorted
@@ -182,3 +183,36 @@ def test_any_rows_are_kept_as_they_are(
     made = written(place, [pa.Table.from_pylist(told, COLUMNS)] if told else [], file_bytes)
     found = sorted((row for some in rows_of(place, made) for row in some), key=lambda row: row["n"])
     assert found == told
+
+
+def test_of_more_text_than_one_array_has_room_for_some_rows_change_their_order_at_a_time() -> None:
+    pieces = list(sorting._in_pieces(much_text()))
+    assert sum(piece.num_rows for piece in pieces) == 2 * MUCH
+    assert max(piece.nbytes for piece in pieces) <= sorting.MEMORY_BYTES
+    last = pieces[-1].take(pa.array([2, 0]))
+    assert last["id"].to_pylist() == [2 * MUCH - len(pieces[-1]) + 2, 2 * MUCH - len(pieces[-1])]
+    assert list(sorting._in_pieces(COLUMNS.empty_table())) == []
+
+
+def test_the_curve_goes_through_a_field_of_a_struct_that_has_more_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    texts = much_text()["v"].chunks
+    of = [pa.StructArray.from_arrays([pa.array(range(len(one))), one], ["n", "v"]) for one in texts]
+    rows = pa.table({"s": pa.chunked_array(of)})
+
+    class Much:
+        """An open file."""
+
+        rows = 2 * MUCH
+
+        def groups(self) -> list[tuple[int, int, int]]:
+            return [(0, 0, 2 * MUCH)]
+
+        def table(self, _: int, columns: pa.Schema) -> pa.Table:
+            return rows.select(columns.names)
+
+    monkeypatch.setattr(sorting, "opened_in", lambda *_: [(Much(), np.arange(3, 2 * MUCH, dtype=np.uint32))])
+    target = Target(rows.schema, (("s", "n"),), Indexed(), 2**20)
+    looked = sorting._look(files_at(tmp_path), [], target)
+    assert (looked.rows, looked.stay) == (2 * MUCH, 3)

@@ -73,8 +73,8 @@ def log_with(entry: dict[str, object]) -> CommitLog:
 
 
 def test_a_newer_format_is_refused_by_name_whatever_else_it_says() -> None:
-    with pytest.raises(CheckpointMismatch, match=r"0000000001.json has format 4, .* reads up to 3: a newer"):
-        log_with({"format": 4, "kind": "dream", "number": "one"}).state()
+    with pytest.raises(CheckpointMismatch, match=r"0000000001.json has format 5, .* reads up to 4: a newer"):
+        log_with({"format": 5, "kind": "dream", "number": "one"}).state()
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ def test_a_record_that_was_cut_off_counts_as_none_where_a_loss_of_power_can_do_t
 
 
 @pytest.mark.parametrize(
-    ("data", "said"), [(b"{}", "was cut off or edited"), (b'{"format":4}', "has format 4, .* a newer")]
+    ("data", "said"), [(b"{}", "was cut off or edited"), (b'{"format":5}', "has format 5, .* a newer")]
 )
 def test_a_record_that_cannot_be_read_is_told_by_its_path(files: Files, data: bytes, said: str) -> None:
     files.put(f".distributary/owners/0000000000/{TABLE}.json", data)

@@ -6,7 +6,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tests.ingest.commit_log.logs import BY, TOPIC, begun, decided, entries, following, kinds, numbers_of
+from tests.ingest.commit_log.logs import (
+    BY,
+    TOPIC,
+    begun,
+    decided,
+    earliest,
+    entries,
+    following,
+    kinds,
+    numbers_of,
+)
 from tests.ingest.storage.relay import Loss
 from tests.ingest.storage.stores import Store
 from typing_extensions import Buffer
@@ -135,7 +145,7 @@ def test_what_one_start_did_not_come_to_sweep_the_next_one_does(files: Files) ->
     assert third.unsettled().entries == (batch,)
     third.settle(4)
     next_one = decided(third)
-    assert next_one.so_far == Standing(4, 1, (), next_one.so_far.ends)
+    assert next_one.so_far == Standing(4, 1, (), next_one.so_far.ends, earliest().left)
 
 
 @pytest.mark.usefixtures("closing_soon")

@@ -35,6 +35,20 @@ def test_a_table_for_each_entity_is_of_its_own_table() -> None:
     assert rule.an_entity
 
 
+def test_times_take_units_as_all_others_do() -> None:
+    stream = {
+        "watermark": {"time": "at"},
+        "window": {"seconds": "1.5 h", "slide_seconds": "30 min"},
+        "columns": {"events": "count(*)"},
+    }
+    windows = {"table": "gold", "inputs": ["silver_chess_events"], "stream": stream}
+    often, window = settings({**PLAYERS, "every_seconds": "60 s"}, windows).derive
+    assert (often.every_seconds, often.stream) == (60.0, None)
+    assert window.stream is not None
+    assert window.stream.window is not None
+    assert (window.stream.window.length, window.stream.window.slide) == (5400, 1800)
+
+
 @pytest.mark.parametrize(
     ("derive", "why"),
     [

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from tests.ingest.derived.test_refresh import Bench, aggregate
 
@@ -42,3 +43,14 @@ def test_a_group_without_an_order_has_no_value(bench: Bench) -> None:
     assert bench.rows() == expected
     bench.put({"k": 2, "o": None})
     bench.assert_kept_current(rule)
+
+
+def test_what_people_say_of_columns_stays_when_others_come(bench: Bench) -> None:
+    """Their comments were gone with the first column that was added."""
+    bench.put({"k": 1, "v": 2})
+    bench.derive({"table": "gold", "inputs": ["t"], "sql": "SELECT k FROM t"})
+    DeltaTable(str(bench.root / "gold")).alter.set_column_metadata("k", {"comment": "whose it is"})
+    done = bench.derive({"table": "gold", "inputs": ["t"], "sql": "SELECT v, k FROM t"})
+    assert (done.how, done.why) == ("made", "")
+    fields = DeltaTable(str(bench.root / "gold")).schema().fields
+    assert {one.name: one.metadata for one in fields} == {"v": {}, "k": {"comment": "whose it is"}}

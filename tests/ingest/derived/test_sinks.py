@@ -55,23 +55,24 @@ def test_that_nobody_says_which_topic_it_is_makes_none_of_another(
     outside = Outside("games", kafka={"bootstrap.servers": "there"}, marks=root.below("checkpoint"))
     (one,) = instances([Derived.model_validate(RULE)], Entities({}, folds=False))
 
-    def sent(to: str) -> tuple[bool | None, str]:
-        """Whether all rows were sent, None where none were; and the topic that is known then."""
+    def sent(to: str) -> tuple[bool | None, str, str]:
+        """Whether all rows were sent, None where none were; the topic that is known then; and what is told."""
         nonlocal uuid
         uuid = to
         write_deltalake(f"{root.url}/gold", pa.table({"city": ["Ulm"], "n": [1]}), mode="append")
         whole.clear()
-        bring_up(None, one, root.below("gold"), outside, whole=False)  # type: ignore[arg-type] # none is needed
+        given = bring_up(None, one, root.below("gold"), outside, whole=False)  # type: ignore[arg-type] # none is needed
         _, mark = Marks(root.below("checkpoint"), "gold").last()
         assert mark is not None
-        return whole[0] if whole else None, mark.topic
+        return whole[0] if whole else None, mark.topic, given.why
 
-    assert sent("first") == (True, "first")
-    assert sent("") == (False, "first")
-    assert sent("another") == (True, "another"), "it was made anew while nobody answered"
+    anew = "topic cities was made anew since, so that all rows are sent"
+    assert sent("first") == (True, "first", "")
+    assert sent("") == (False, "first", "")
+    assert sent("another") == (True, "another", anew), "it was made anew while nobody answered"
     # A broker that has not heard yet of a topic that another one has.
-    assert sent(GONE) == (True, "")
-    assert sent("third") == (False, "third"), "to which all rows were sent"
+    assert sent(GONE) == (True, "", anew)
+    assert sent("third") == (False, "third", ""), "to which all rows were sent"
 
 
 def test_ends_that_nobody_tells_for_once_are_those_of_before(

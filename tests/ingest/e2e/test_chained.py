@@ -201,6 +201,8 @@ def test_versions_that_the_log_has_no_more_end_a_run_or_are_told_of_in_the_ledge
     assert outcome.summary.rows
 
 
+# Lighter: test_a_topic_that_is_made_anew_has_another_id (tests/ingest/source/test_contract.py) has a table, too; test_refusals.py has a topic refused.
+@pytest.mark.heavy
 def test_a_table_that_was_made_anew_is_refused(kit: PipelineKit, tmp_path: Path) -> None:
     kit.simulate(1)
     kit.run()

@@ -153,6 +153,8 @@ def test_a_killed_run_is_brought_to_its_end(kit: PipelineKit) -> None:
     assert_current(kit, database)
 
 
+# Lighter: test_an_inferred_schema_is_that_of_the_rows_and_grows_with_them (tests/codecs/envelope/test_codec.py), and a run in test_formats.py.
+@pytest.mark.heavy
 def test_a_column_that_is_added_at_the_source_is_added_here(kit: PipelineKit) -> None:
     database = Database()
     capturing(kit)

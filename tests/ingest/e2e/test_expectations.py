@@ -10,7 +10,7 @@ import pytest
 from tests.ingest.e2e.handmade import quarantined
 from tests.ingest.e2e.keyed import rows_of
 from tests.ingest.e2e.pipeline_kit import PipelineKit
-from tests.ingest.e2e.planted import said
+from tests.ingest.e2e.planted import said_here
 
 from distributary.errors import BudgetSpent, PolicyStopped
 from distributary.ingest.checkpoint.manifest_json import EXPECTING, to_json
@@ -81,10 +81,10 @@ def test_each_record_ends_as_the_expectation_that_it_does_not_meet_says(kit: Pip
     # A second batch, and what the command says of both.
     kit.send([body(level=None)])
     kit.run()
-    answered, output = said(kit, "expectations", str(kit.settings_file))
+    answered, output = said_here("expectations", str(kit.settings_file))
     assert answered == 0
     assert "go: has_level: 71.42 % of 7 records, 2 not met" in output
-    _, output = said(kit, "expectations", str(kit.settings_file), "--json")
+    _, output = said_here("expectations", str(kit.settings_file), "--json")
     (first, *_) = json.loads(output)["expectations"]
     assert (first["table"], first["name"], first["met"], first["not_met"]) == ("go", "has_level", 5, 2)
     assert [(one["met"], one["not_met"]) for one in first["batches"]] == [(5, 1), (0, 1)]

@@ -104,6 +104,8 @@ def test_fields_that_come_one_by_one_spend_no_budget(kit: PipelineKit, mode: str
     assert sorted(row["name_2"] or 0 for row in kit.rows("t_go").to_pylist()) == [0, 0, 0, 2]
 
 
+# Lighter: test_a_value_is_taken_whole_or_rescued_as_it_was_written (tests/codecs/json/test_decode.py), and a run in test_mixed_topics.py.
+@pytest.mark.heavy
 def test_what_does_not_fit_is_rescued_and_never_nulled_in_silence(kit: PipelineKit) -> None:
     kit.configured(decode={"format": "json"}, route={"field": "game", "table": "t_{entity}"})
     sent_json(kit, [{"game": "go", "level": 1}])
@@ -164,6 +166,8 @@ def test_what_is_no_json_goes_to_quarantine_beside_what_is(kit: PipelineKit) -> 
     assert kit.rows(QUARANTINE_TABLE).num_rows == 4
 
 
+# Lighter: test_fields_that_come_one_by_one_spend_no_budget begins without any.
+@pytest.mark.heavy
 def test_a_topic_without_records_yet_starts_with_no_schema_and_finds_one(kit: PipelineKit) -> None:
     kit.configured(decode={"format": "json"}, route={"field": "game", "table": "t_{entity}"})
     kit.run()

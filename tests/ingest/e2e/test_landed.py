@@ -67,6 +67,8 @@ def test_a_renamed_file_is_not_read_again_and_a_rewritten_one_is_told(landed: La
     landed.assert_clean()
 
 
+# Lighter: test_a_rewritten_file_goes_as_the_settings_say (tests/ingest/landing/test_looking.py); one that is told of is above.
+@pytest.mark.heavy
 def test_a_rewritten_file_is_read_whole_where_that_is_wanted(kit: LandingKit) -> None:
     kit.configured(source={"files": {"on_rewrite": "ingest"}})
     kit.land({"a.json": lines(range(3))})
@@ -77,6 +79,8 @@ def test_a_rewritten_file_is_read_whole_where_that_is_wanted(kit: LandingKit) ->
     kit.assert_clean()
 
 
+# Lighter: the test of this name in tests/ingest/landing/test_looking.py.
+@pytest.mark.heavy
 def test_a_rewritten_file_ends_the_run_where_that_is_wanted(kit: LandingKit) -> None:
     kit.configured(source={"files": {"on_rewrite": "fail"}})
     kit.land({"a.json": lines(range(3))})
@@ -115,6 +119,8 @@ def test_batches_have_files_whole_and_no_more_than_the_settings_say(kit: Landing
     kit.assert_clean()
 
 
+# Lighter: test_one_that_went_with_all_its_copies_ends_the_run (tests/ingest/inputs/test_from_files.py); one that is told of is below, behind the archive.
+@pytest.mark.heavy
 def test_files_that_went_away_before_they_were_read_end_the_run_or_are_told(kit: LandingKit) -> None:
     kit.land({"a.json": lines(range(3))})
     kit.run()

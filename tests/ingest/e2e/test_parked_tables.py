@@ -13,7 +13,7 @@ from deltalake import write_deltalake
 from pyspark.sql import SparkSession
 from tests.ingest.e2e.handmade import column, registered, registered_beside
 from tests.ingest.e2e.pipeline_kit import PATIENCE_SECONDS, PipelineKit
-from tests.ingest.e2e.planted import said
+from tests.ingest.e2e.planted import said_here
 from tests.ingest.e2e.test_wider_columns import BIG, WIDER, by_spark
 
 from distributary.errors import BudgetSpent, CommitImpossible, PipelineError
@@ -81,7 +81,7 @@ def test_no_more_wait_than_the_settings_let_and_a_table_that_was_put_right_gets_
     assert [(one.batch_id, one.table) for one in waiting] == [(3, table), (7, table)]
     assert "cannot take its files of batch 3" in waiting[0].why
     assert versions_at(kit.settings)[table].waits == 2
-    told = said(kit, "versions", str(kit.settings_file))[1]
+    told = said_here("versions", str(kit.settings_file))[1]
     assert f"{table}: version {versions_at(kit.settings)[table].version}; 2 batches wait" in told
     found = compare(kit.lake, None, None, Beside(kit.checkpoint)).differences
     assert {"table_parked", "ledger_rows"} <= {one.kind for one in found}

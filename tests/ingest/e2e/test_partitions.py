@@ -114,6 +114,9 @@ def test_rows_land_in_their_partitions_and_everybody_reads_them(
     assert kit.unnamed_files() == set()
 
 
+# Lighter: test_a_field_that_no_table_can_be_partitioned_by_is_told_of_each_record (tests/ingest/worker/test_partitions.py); records that lack
+# the field are in test_upserts_in_partitions.py, too.
+@pytest.mark.heavy
 def test_records_that_lack_the_field_and_types_that_no_table_is_partitioned_by_are_quarantined(
     kit: PipelineKit,
 ) -> None:
@@ -142,6 +145,8 @@ def test_records_that_lack_the_field_and_types_that_no_table_is_partitioned_by_a
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: test_a_table_that_is_partitioned_otherwise_than_its_rule_says_is_refused_with_the_way_out (tests/ingest/tables/test_partitions.py).
+@pytest.mark.heavy
 def test_a_table_that_is_there_keeps_how_it_is_partitioned(kit: PipelineKit) -> None:
     schema = partitioned(kit, "country")
     kit.send([schema.value(game="chess", country=country) for country in ("de", "fr")])

@@ -141,7 +141,8 @@ def test_thousands_of_entities_beyond_the_limit_cost_no_record(kit: PipelineKit)
     assert_each_record_in_one_place(kit)
 
 
-@pytest.mark.parametrize("policy", ["quarantine", "drop"])
+# Lighter: test_every_record_ends_in_exactly_one_place_and_the_counts_say_so (tests/ingest/worker/test_demux.py) draws either policy.
+@pytest.mark.parametrize("policy", ["quarantine", pytest.param("drop", marks=pytest.mark.heavy)])
 def test_records_without_an_entity_are_quarantined_or_dropped_and_counted(
     kit: PipelineKit, policy: str
 ) -> None:
@@ -157,6 +158,8 @@ def test_records_without_an_entity_are_quarantined_or_dropped_and_counted(
     assert_each_record_in_one_place(kit)
 
 
+# Lighter: the next test, and test_records_without_an_entity_go_to_the_table_that_is_named_for_them (tests/ingest/worker/test_demux.py).
+@pytest.mark.heavy
 def test_records_without_an_entity_go_to_the_table_that_the_settings_name(kit: PipelineKit) -> None:
     schema = registered(kit)
     kit.configured(policies={"no_entity": {"table": "homeless"}})
@@ -194,6 +197,8 @@ def test_the_table_for_records_without_an_entity_is_none_of_those_that_are_limit
     assert quarantined(kit) == []
 
 
+# Lighter: test_what_the_settings_call_a_failure_stops_the_run (tests/ingest/batch/test_objections.py), and a new entity that stops a run below.
+@pytest.mark.heavy
 def test_no_entity_stops_the_run_where_the_settings_say_so(kit: PipelineKit) -> None:
     schema = registered(kit)
     kit.configured(policies={"no_entity": "fail"})
@@ -206,6 +211,8 @@ def test_no_entity_stops_the_run_where_the_settings_say_so(kit: PipelineKit) -> 
     assert kit.unnamed_files() == set()
 
 
+# Lighter: test_new_entities_that_go_to_quarantine_need_no_room (tests/ingest/batch/test_new_tables.py), and those beyond max_tables above.
+@pytest.mark.heavy
 def test_new_entities_are_quarantined_where_the_settings_say_so(kit: PipelineKit) -> None:
     schema = registered(kit)
     kit.send([schema.value(game="chess")])

@@ -141,6 +141,8 @@ def test_without_reading_headers_a_header_borne_schema_is_not_seen(kit: Pipeline
     assert reasons(kit) == {"bad_magic": 1}
 
 
+# Lighter: test_what_the_settings_call_a_failure_stops_the_run (tests/ingest/batch/test_objections.py); a new entity stops a run in test_records_entities.py.
+@pytest.mark.heavy
 def test_an_undecodable_record_stops_where_the_settings_say_so_with_nothing_visible_and_its_place_named(
     kit: PipelineKit,
 ) -> None:
@@ -160,6 +162,8 @@ def test_an_undecodable_record_stops_where_the_settings_say_so_with_nothing_visi
     assert reasons(kit) == {"malformed": 1}
 
 
+# Lighter: tests/ingest/worker/test_fields_seen.py counts and warns, tests/ingest/tables/test_ledger.py has the ledger's row.
+@pytest.mark.heavy
 def test_a_producer_ahead_of_the_registry_is_told_of_once_and_its_records_are_delivered(
     kit: PipelineKit, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -184,6 +188,8 @@ def test_a_producer_ahead_of_the_registry_is_told_of_once_and_its_records_are_de
     )
 
 
+# Lighter: test_records_that_were_decoded_but_do_not_fit_their_table_are_not_called_undecodable (tests/ingest/batch/test_objections.py).
+@pytest.mark.heavy
 def test_a_record_that_fits_its_schema_but_not_its_table_is_not_undecodable(kit: PipelineKit) -> None:
     schema = registered(kit)
     kit.configured(policies={"undecodable": "fail"})

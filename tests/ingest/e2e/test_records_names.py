@@ -115,6 +115,8 @@ def test_a_field_called_like_the_column_of_rescued_values_stands_beside_it(kit: 
     assert others == [(5, None), (6, {"level": "two"}), (None, {rescued: "seven"})]
 
 
+# Lighter: test_a_property_that_its_schema_does_not_declare_is_rescued (tests/ingest/worker/test_fields_undeclared.py).
+@pytest.mark.heavy
 def test_a_property_that_a_registered_schema_does_not_declare_is_rescued(kit: PipelineKit) -> None:
     kit.configured(decode={"format": "jsonschema"}, route={"field": "game", "table": "t_{entity}"})
     write = _json_schema(kit, ["level"])

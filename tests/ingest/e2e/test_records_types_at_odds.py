@@ -106,8 +106,10 @@ def test_types_at_odds_in_the_first_batch_of_a_table_are_settled_between_its_tas
     assert_each_record_in_one_place(kit)
 
 
-# Types that are at odds are the harder kind: a wider one still fits for most values.
-@pytest.mark.parametrize("policy", [pytest.param("wider_type", marks=pytest.mark.heavy), "incompatible_type"])
+# Lighter: test_a_policy_that_says_fail_stops_and_names_the_field (tests/ingest/conform/test_conversion.py), tests/ingest/worker/test_demux.py reports
+# it, tests/ingest/batch/test_objections.py stops for it; a new entity that stops a run leaves nothing in test_records_entities.py.
+@pytest.mark.heavy
+@pytest.mark.parametrize("policy", ["wider_type", "incompatible_type"])
 def test_fail_stops_before_anything_is_visible_and_names_the_field(kit: PipelineKit, policy: str) -> None:
     narrow = registered(kit)
     other = registered_beside(kit, WIDER if policy == "wider_type" else TEXT)

@@ -29,7 +29,8 @@ from tests.ingest.e2e.registry_proxy import registry_proxy
 
 from distributary.errors import LeaseHeld, PipelineError
 from distributary.ingest import failpoints
-from distributary.ingest.erasure.erase import TableErasure, Wanted, erase
+from distributary.ingest.erasure.erase import Wanted, erase
+from distributary.ingest.erasure.outcome import TableErasure
 from distributary.ingest.erasure.replays import BRING_THEM_BACK
 from distributary.ingest.failpoints import Failpoint
 from distributary.ingest.lease.replaying import alone
@@ -258,6 +259,8 @@ def test_beside_a_run_that_is_alive_the_records_come_too(monday: Monday) -> None
     monday.assert_clean()
 
 
+# Lighter: test_a_pipeline_that_got_another_name_has_what_it_had_and_whoever_has_that_by_now_has_it_not (tests/ingest/quarantine/test_contents.py).
+@pytest.mark.heavy
 def test_a_pipeline_that_got_another_name_brings_back_what_waited_before(monday: Monday) -> None:
     monday.back(Chosen(place=(None, 0)))
     monday.kit.configured(name="matches", checkpoint=str(monday.kit.checkpoint))

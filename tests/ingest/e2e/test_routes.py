@@ -41,7 +41,7 @@ CASES = [
     # Keyed tables are by topic: test_columns.py, and those of databases in test_change_capture.py.
     pytest.param(Case("protobuf", {"by": "topic"}, 1), marks=pytest.mark.heavy, id="topic-protobuf"),
     Case("avro", {"by": "key"}, 8, {"decode": {"key": "text"}}, {"gamers": 8}),
-    # Another format by the key, and what has none dropped: test_records_entities.py drops such records.
+    # Another format by the key, and what has none dropped: tests/ingest/worker/test_demux.py drops such records.
     pytest.param(
         Case("json", {"by": "key"}, 4, {"policies": {"no_entity": "drop"}}, {"key": "season", "corrupt": 0}),
         marks=pytest.mark.heavy,

@@ -124,6 +124,8 @@ def test_a_topic_has_what_changed_and_no_more(kit: PipelineKit) -> None:
     assert_same(kit, topic)
 
 
+# Lighter: test_that_nobody_says_which_topic_it_is_makes_none_of_another (tests/ingest/derived/test_sinks.py), marks of before in test_marks.py.
+@pytest.mark.heavy
 @pytest.mark.checkpoint_folder
 def test_a_topic_that_was_made_anew_gets_all_rows_again_and_that_is_told(kit: PipelineKit) -> None:
     topic = Topic(kit, "players")

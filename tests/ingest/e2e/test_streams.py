@@ -58,6 +58,8 @@ def assert_whole(kit: PipelineKit) -> None:
     assert odd == [one["place"] for one in expected]
 
 
+# Lighter: tests/ingest/derived/test_streams.py adds to either kind, and runs make current what is derived in test_derived_tables.py.
+@pytest.mark.heavy
 def test_runs_add_to_streams_what_came(kit: PipelineKit) -> None:
     kit.configured(derive=[WINDOWS, ROWS])
     for _ in range(2):

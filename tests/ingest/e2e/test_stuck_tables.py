@@ -114,6 +114,8 @@ def test_several_tables_wait_and_are_decided_one_by_one(decided: PipelineKit) ->
     assert stuck_tables(kit.settings) == []
 
 
+# Lighter: test_nothing_is_decided_while_a_run_is_alive (tests/ingest/test_resolve.py).
+@pytest.mark.heavy
 def test_nobody_decides_while_a_run_is_alive(kit: PipelineKit) -> None:
     kit.simulate(games=1, events=20)
     with kit.running() as running:
@@ -122,6 +124,8 @@ def test_nobody_decides_while_a_run_is_alive(kit: PipelineKit) -> None:
             resolve(kit.settings, kit.folder_of(0), "skip")
 
 
+# Lighter: test_a_batch_that_came_to_its_end_is_stuck_no_more (tests/ingest/test_resolve.py), and whatever comes to its end above.
+@pytest.mark.heavy
 def test_nothing_waits_in_a_healthy_pipeline(kit: PipelineKit) -> None:
     assert stuck_tables(kit.settings) == []
     kit.simulate(games=1, events=20)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.ingest.e2e.pipeline_kit import PipelineKit
-from tests.ingest.e2e.planted import said
+from tests.ingest.e2e.planted import said_here
 
 from distributary.errors import BudgetSpent, PipelineError
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, QUARANTINE_TABLE
@@ -64,11 +64,11 @@ def test_tables_are_read_as_of_a_batch_while_the_next_one_is_in_some_of_them(
     assert kit.folder_of(3) in {one.table for one in second.tables} - {one.table for one in first.tables}
     with pytest.raises(PipelineError, match=r"tells of no batch 2 of pipeline games; the oldest one .* is 1"):
         versions_at(kit.settings, 2)
-    answered, output = said(kit, "versions", str(kit.settings_file), "--batch", str(first.batch), "--json")
+    answered, output = said_here("versions", str(kit.settings_file), "--batch", str(first.batch), "--json")
     assert (answered, json.loads(output)["batch"]) == (0, first.batch)
     assert (
         f"{kit.folder_of(0)}: version {first[kit.folder_of(0)].version}"
-        in said(kit, "versions", str(kit.settings_file), "--batch", str(first.batch))[1]
+        in said_here("versions", str(kit.settings_file), "--batch", str(first.batch))[1]
     )
 
 

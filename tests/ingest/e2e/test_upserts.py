@@ -138,6 +138,8 @@ def test_a_killed_run_is_brought_to_its_end(kit: PipelineKit, point: str) -> Non
     assert kit.unnamed_files() == set()
 
 
+# Lighter: test_a_table_is_held_against_its_rule_before_anything_is_decided_by_it (tests/ingest/tables/test_modes.py), and the refusals around it.
+@pytest.mark.heavy
 def test_a_table_that_each_row_was_added_to_is_not_made_one_of_one_row_a_key(kit: PipelineKit) -> None:
     keyed = Keyed(kit).configured({})
     keyed.send(10)

@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,10 +20,12 @@ from deltalake import DeltaTable, QueryBuilder
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.ingest.history.kept import Kept, rule_by
+from tests.ingest.merge.test_columns import MUCH, much_text
 from tests.ingest.merge.test_upsert import START
 from tests.ingest.merge.upserted import Upserted, cleaned_up, make, ordered_by, written
 from tests.ingest.power import Disk
 
+from distributary.errors import PipelineError
 from distributary.ingest.erasure import rewriting
 from distributary.ingest.erasure.rewriting import Rows, without_rows
 from distributary.ingest.log_paths import entry_path
@@ -178,6 +181,43 @@ def test_a_rival_that_was_first_keeps_its_rows(tmp_path: Path, monkeypatch: pyte
     assert said(table) == [(3, "cy")]
     assert in_files(table) == {"cy"}
     assert done.rows == 3
+
+
+def test_where_others_are_first_each_time_it_fails_and_rows_are_not_merely_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path)
+    table.merge([row(1, 1, "ann"), row(2, 1, "bob")])
+    put, seq = put_entry, count(2)
+
+    def later(*given: Any) -> bool:
+        table.merge([row(2, next(seq), "bob")])
+        return put(*given)
+
+    monkeypatch.setattr(rewriting, "put_entry", later)
+    monkeypatch.setattr(rewriting, "ATTEMPTS", 3)
+    with pytest.raises(PipelineError, match="3 times another writer was first"):
+        without_rows(table.place, who("ann"), "this")
+    assert said(table) == [(1, "ann"), (2, "bob")]
+
+
+def test_fields_of_a_struct_are_looked_at_that_has_more_text_than_one_array_has_room_for() -> None:
+    ids = iter(much_text()["id"].to_numpy().reshape(2, MUCH))
+    texts = (pa.StructArray.from_arrays([next(ids), one], ["id", "v"]) for one in much_text()["v"].chunks)
+    rows = pa.table({"who": pa.chunked_array(list(texts))})
+
+    class Much:
+        """An open file."""
+
+        def table(self, number: int, columns: pa.Schema) -> pa.Table:
+            return rows.select(columns.names)
+
+    def met(some: pa.RecordBatch) -> Any:
+        return some["who"].field("id").to_numpy() % MUCH == 7
+
+    much: Any = Much()
+    found = rewriting._met(much, 0, rows.schema, Rows(frozenset({"who"}), met))
+    assert np.flatnonzero(found).tolist() == [7, MUCH + 7]
 
 
 def test_rows_go_though_another_entry_took_the_place_of_the_one_by_which_they_went(

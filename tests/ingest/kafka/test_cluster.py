@@ -106,6 +106,27 @@ def test_an_outage_is_waited_for_where_somebody_is_told(connecting: Connect, clo
     assert all(f"Kafka at {closed_port} does not answer" in reason for reason, _ in told)
 
 
+def test_what_never_answered_is_named_sooner_than_it_is_given_up(
+    silent_port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its address may be wrong, and whoever started the run reads nothing else."""
+    monkeypatch.setattr("distributary.ingest.kafka.cluster.QUIET_SECONDS", 0.2)
+    stop, told = threading.Event(), []
+
+    def tell(reason: str, seconds: float) -> None:
+        told.append((reason, seconds))
+        if len(told) == 3:
+            stop.set()
+
+    with (
+        pytest.raises(Stopped),
+        connect(source(silent_port), stop=stop, timeout_seconds=0.5, tell=tell) as cluster,
+    ):
+        cluster.end_offsets()
+    assert told[0][0].startswith(f"no answer from Kafka at {silent_port} for 0 s; it is waited for")
+    assert [seconds for _, seconds in told] == [0.0, 1.0, 2.0], "once"
+
+
 def test_a_run_that_is_told_to_stop_does_not_wait_for_kafka(connecting: Connect, silent_port: str) -> None:
     stop = threading.Event()
     with connecting(source(silent_port), stop=stop, timeout_seconds=120.0) as cluster:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import wait
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from typing_extensions import Buffer
 
 from distributary.errors import LeaseHeld
 from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.interruptible import aside
 from distributary.ingest.lease.folder_lock import FolderLock
 from distributary.ingest.lease.heartbeat import MISSED, Heartbeat
 from distributary.ingest.lease.holding import held, keeper_of
@@ -205,6 +206,106 @@ def test_signs_that_fail_to_come_are_told_of_each_time_that_they_do(
     mine.release()
     assert len(told()) == 2
     assert all("too many versions" in one and "takes this run for dead" in one for one in told())
+
+
+class Silent(PosixFiles):
+    """A place that answers nobody's reads, or puts, while it is told so, as one whose client asks again for a minute."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(str(root))
+        self.reads, self.puts = threading.Event(), threading.Event()
+        self.reads.set()
+        self.puts.set()
+        self.waited, self.was_read = threading.Event(), threading.Event()
+        self.deletes = True
+
+    def read(self, path: str) -> bytes:
+        self.reads.wait()
+        found = super().read(path)
+        self.was_read.set()
+        return found
+
+    def delete(self, paths: Iterable[str]) -> None:
+        if not self.deletes:
+            raise ConnectionError("away again")
+        super().delete(paths)
+
+    def put(self, path: str, data: Buffer, *, named_later: bool = False) -> None:
+        if not self.puts.is_set():
+            self.waited.set()
+        self.puts.wait()
+        super().put(path, data, named_later=named_later)
+
+
+def is_gone(files: Files) -> bool:
+    until = time.monotonic() + 60
+    while files.info(HOLDER) is not None and time.monotonic() < until:
+        time.sleep(0.01)
+    return files.info(HOLDER) is None
+
+
+def test_an_end_does_not_wait_for_a_store_that_gives_no_answer(tmp_path: Path) -> None:
+    """Whoever ends a run kills it after half a minute, and a store's client asks again for one, twice and more."""
+    files = Silent(tmp_path)
+    mine = Heartbeat(files, 0.1)
+    assert mine.acquire(ME)
+    files.reads.clear()
+    ended = wait([aside(mine.release)], 30 * 0.1).done
+    files.reads.set()
+    assert ended
+    # Once there is an answer its sign goes all the same.
+    assert is_gone(files)
+
+
+@pytest.mark.parametrize("when", ["while it is watched for", "behind the next one's"])
+def test_a_sign_that_comes_late_is_nobodys_who_lives(tmp_path: Path, when: str) -> None:
+    """A run that opens its pipeline anew behind an outage took it for another run's, or gave no sign any more."""
+    files, again = Silent(tmp_path), Silent(tmp_path)
+    mine, mine_again = Heartbeat(files, 0.1), Heartbeat(again, 0.2)
+    assert mine.acquire(ME)
+    files.puts.clear()
+    assert files.waited.wait(60)
+    released = wait([aside(mine.release)], 30 * 0.1).done
+    files.deletes = False
+    if not released:
+        files.puts.set()
+    assert released
+    acquired = aside(lambda: mine_again.acquire(ME))
+    assert again.was_read.wait(60)
+    if when != "while it is watched for":
+        assert acquired.result()
+    files.puts.set()
+    assert acquired.result()
+    until, beat = time.monotonic() + 60, 0
+    while beat < 3:
+        assert time.monotonic() < until
+        sign = json.loads(again.read(HOLDER))
+        beat = sign["beat"] if sign["id"] == mine_again._id else 0
+    mine_again.release()
+    assert is_gone(again)
+
+
+def test_a_late_sign_of_whoever_was_found_dead_silences_nobody(tmp_path: Path) -> None:
+    """As of a run that slept amid a put: the one that followed it gave no sign any more, and who came next took that one for dead."""
+    files, again = Silent(tmp_path), PosixFiles(str(tmp_path))
+    sleeper, mine = Heartbeat(files, 0.1), Heartbeat(again, 0.2)
+    assert sleeper.acquire(ME)
+    files.puts.clear()
+    assert files.waited.wait(60)
+    assert mine.acquire(ME)
+    files.puts.set()
+    assert sleeper._thread is not None
+    # It finds somebody else's sign, and gives none any more.
+    sleeper._thread.join(60)
+    assert not sleeper._thread.is_alive()
+    until, beat = time.monotonic() + 60, json.loads(again.read(HOLDER))["beat"]
+    while json.loads(again.read(HOLDER))["beat"] < beat + 2:
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    assert json.loads(again.read(HOLDER))["id"] == mine._id
+    sleeper.release()
+    assert again.info(HOLDER) is not None
+    mine.release()
 
 
 def test_what_is_on_another_machine_has_a_sign_of_life_and_a_folder_its_locks(tmp_path: Path) -> None:

@@ -8,13 +8,19 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.ingest.merge.upserted import make
 
-from distributary.ingest.merge.columns import DataColumns, Unreadable, at_once
+from distributary.ingest.clustering.reading import staying
+from distributary.ingest.erasure.file_anew import written_anew
+from distributary.ingest.merge.columns import DataColumns, Unreadable, at_once, at_places
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.tables.state import state_of
 
 IDS = pa.schema([("id", pa.int64())])
 
@@ -84,3 +90,43 @@ def test_what_only_a_footer_tells_the_meaning_of_is_not_taken_for_something_else
             opened.table(0, rows.schema)
     else:
         assert opened.table(0, rows.schema) == rows
+
+
+MUCH = 1100
+
+
+def much_text() -> pa.Table:
+    """Rows of more text than one array has room for, of which no byte is in memory before it is asked for."""
+    size, edges = 2**20, np.arange(MUCH + 1, dtype=np.int32) * 2**20
+    data = pa.py_buffer(np.zeros(MUCH * size, np.uint8))
+    texts = pa.Array.from_buffers(pa.string(), MUCH, [None, pa.py_buffer(edges), data])
+    return pa.table({"id": pa.array(range(2 * MUCH)), "v": pa.chunked_array([texts, texts])})
+
+
+def test_rows_are_taken_of_more_text_than_one_array_has_room_for() -> None:
+    """As where a text that all rows have takes no room in their file."""
+    rows = much_text()
+    few = at_places(rows, np.array([1, MUCH - 1, MUCH, MUCH, 2 * MUCH - 1]))
+    assert few["id"].to_pylist() == [1, MUCH - 1, MUCH, MUCH, 2 * MUCH - 1]
+    assert [len(text) for text in few["v"].to_pylist()] == [2**20] * 5
+    assert at_places(rows, np.array([MUCH], np.uint64))["id"].to_pylist() == [MUCH]
+    assert at_places(rows, np.empty(0, np.int64)).num_rows == 0
+    assert staying(rows, np.arange(3, 2 * MUCH, dtype=np.uint32), 0)["id"].to_pylist() == [0, 1, 2]
+
+
+def test_a_file_of_so_much_text_is_written_anew_without_some_rows(tmp_path: Path) -> None:
+    class Much:
+        """An open file."""
+
+        def groups(self) -> list[tuple[int, int, int]]:
+            return [(0, 0, 2 * MUCH)]
+
+        def table(self, _: int, columns: pa.Schema) -> pa.Table:
+            return much_text().select(columns.names)
+
+    make(tmp_path, much_text().schema)
+    place = files_at(tmp_path)
+    stays = np.isin(np.arange(2 * MUCH), [5, MUCH + 5])
+    much: Any = Much()
+    made = written_anew(place, "file", much, stays, {}, state_of(opened(place), place))
+    assert pq.read_table(tmp_path / made.name, columns=["id"])["id"].to_pylist() == [5, MUCH + 5]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from tests.ingest.merge.upserted import Upserted, make, ordered_by
 
 from distributary.errors import CommitImpossible
@@ -101,6 +102,19 @@ def test_a_key_that_moved_is_ordered_by_time_where_that_is_asked_for(tmp_path: P
     assert table.merge([row(1, 0, "b", offset=3, partition=1)]) == MergeCounts(older=1)
     assert table.merge([row(1, 0, "c", offset=8, partition=1)]) == MergeCounts(updated=1)
     assert values(table) == {1: "c"}
+
+
+@pytest.mark.parametrize("moved", ["stop", "timestamp"])
+def test_a_row_that_no_record_made_is_older_than_any_record_of_its_key(tmp_path: Path, moved: str) -> None:
+    """As of whoever fills a table with what was true before: nothing says of it which partition it came from."""
+    table = Upserted.made(tmp_path, COLUMNS, MergeRule(("id",), ordered_by(moved=moved)))
+    table.merge([row(1, 0, "a")])
+    by_hand = pa.Table.from_pylist([{"id": key, "v": "by hand"} for key in (2, 3)], table.schema)
+    write_deltalake(tmp_path / "players", by_hand, mode="append")
+    assert table.merge([row(2, 0, "b", partition=1)]) == MergeCounts(updated=1)
+    assert values(table) == {1: "a", 2: "b", 3: "by hand"}
+    assert table.merge([row(1, 0, "c", offset=1), row(3, 0, "d")]) == MergeCounts(updated=2)
+    assert values(table) == {1: "c", 2: "b", 3: "d"}
 
 
 def test_files_of_which_no_row_is_left_leave_the_table(table: Upserted) -> None:

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pytest
 import yaml
 from deltalake import DeltaTable, write_deltalake
+from tests.ingest.merge.test_columns import MUCH, much_text
 
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.commit_log.owners import Records, Whose
 from distributary.ingest.erasure.record import all_gone
 from distributary.ingest.quarantine.chosen import Chosen
-from distributary.ingest.quarantine.contents import contents, records
+from distributary.ingest.quarantine.contents import _first, contents, records
 from distributary.ingest.quarantine.purging import Wish, purge
 from distributary.ingest.quarantine.resolved import RESOLVED_SCHEMA
 from distributary.ingest.settings.model import Settings, load
@@ -252,3 +253,20 @@ def test_only_what_is_old_enough_is_deleted(filled: Settings, tmp_path: Path) ->
     done = purge(filled, Wish(open_too=True, older_than_days=days))
     # One whose time no column holds is of no age.
     assert (done.rows, offsets_left(tmp_path)) == (2, [2, 3, 4, 5, 6])
+
+
+def test_the_first_of_records_with_more_bytes_than_one_array_has_room_for() -> None:
+    """As where very many are alike: such bytes take next to no room in a file."""
+    first = _first(much_text(), 3, [("id", "ascending")])
+    assert sorted(first["id"].to_pylist()) == [0, 1, 2]
+    last = _first(much_text(), 2, [("id", "descending")])
+    assert sorted(last["id"].to_pylist()) == [2 * MUCH - 2, 2 * MUCH - 1]
+
+
+def test_what_is_shown_of_many_files_is_of_few_arrays() -> None:
+    """With an empty one for each file that was looked at, the next file took longer each time: minutes for a thousand."""
+    first = pa.table({"id": [0, 1]})
+    for number in range(1, 20):
+        some = pa.table({"id": [10 * number, 10 * number + 1]})
+        first = _first(pa.concat_tables([first, some]), 2, [("id", "ascending")])
+    assert (first["id"].to_pylist(), first["id"].num_chunks) == ([0, 1], 1)

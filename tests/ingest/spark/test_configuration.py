@@ -97,12 +97,3 @@ def test_log_settings_are_shipped() -> None:
 def test_workers_are_forked_ready_where_their_python_is_the_drivers() -> None:
     assert settings("local[2]", [])["spark.python.daemon.module"] == daemon.__name__
     assert "spark.python.daemon.module" not in settings("spark://127.0.0.1:7077", [])
-
-
-def test_workers_take_memory_as_their_users_environment_says_and_of_the_systems_own_else(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
-    assert settings("local", [])["spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL"] == "system"
-    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")
-    assert settings("local", [])["spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL"] == "jemalloc"

@@ -105,6 +105,8 @@ def test_a_remote_session_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # A process of Spark's that has just ended has no command line any more.
 QUIET = """\
+import logging
+import sys
 import psutil
 from distributary.ingest.spark.session import spark_session
 session = spark_session("x", conf={"spark.hadoop.fs.s3a.secret.key": "planted"})
@@ -117,6 +119,15 @@ for process in psutil.Process().children(recursive=True):
         continue
 print(len(shown) > 0, "planted" in str(shown), session.sparkContext._jsc.hadoopConfiguration().get("fs.s3a.secret.key"))
 session.range(1).write.format("delta").save("table")
+print("here it is quiet", file=sys.stderr)
+logging.getLogger("SQLQueryContextLogger").disabled = True
+session.conf.set("spark.sql.ansi.enabled", "true")
+told = session.sql("SELECT concat('hush', id) AS told FROM range(1)")
+for fails in (lambda: told.selectExpr("cast(told AS INT)").collect(), lambda: told.rdd.map(lambda row: int(row.told)).collect()):
+    try:
+        fails()
+    except Exception:
+        print("failed")
 session.stop()
 """
 
@@ -126,8 +137,14 @@ def test_a_session_is_quiet_leaves_nothing_where_it_was_started_and_tells_no_lis
     tmp_path: Path,
 ) -> None:
     answer = python(QUIET, tmp_path)
-    assert answer.stdout == "local[*,4] None UTC\nTrue False planted\n", answer
-    assert answer.stderr == ""
+    assert answer.stdout == "local[*,4] None UTC\nTrue False planted\nfailed\nfailed\n", answer
+    before, _, said = answer.stderr.partition("here it is quiet\n")
+    assert before == ""
+    # Where a task failed, and nothing of the row at which it did.
+    assert "SparkNumberFormatException: [CAST_INVALID_INPUT]\n\tat org.apache.spark" in said
+    assert "Traceback" not in said
+    assert "in <lambda>\nValueError\n" in said
+    assert "hush" not in said
     assert [path.name for path in tmp_path.iterdir()] == ["table"]
 
 

@@ -89,6 +89,47 @@ def test_a_role_is_taken_on_by_a_profile_or_a_key(login: dict[str, str]) -> None
     assert "role_arn" not in given.for_obstore(PLACE).config
 
 
+@BOTO3
+def test_files_are_asked_for_by_the_keys_of_a_role(sts: int) -> None:
+    """boto3 says until when they are good by this machine's clock, and obstore takes no time but UTC's."""
+    login = {"access_key_id": "AKIAME", "secret_access_key": "hush", "role_arn": ROLE}
+    at = {"login": login, "endpoint": f"http://127.0.0.1:{sts}"}
+    files = open_files(Place.parse("s3://lake/role"), StorageOptions.model_validate({"s3": at}))
+    files.put("one", b"1")
+    assert files.read("one") == b"1"
+
+
+@BOTO3
+@pytest.mark.parametrize(
+    ("environment", "asked"),
+    [({}, "eu-central-1"), ({"AWS_REGION": "eu-west-1"}, "eu-west-1"), ({"AWS_DEFAULT_REGION": "us-west-2"}, "us-west-2")],
+)  # fmt: skip
+def test_a_role_is_asked_for_in_the_region_that_is_said(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], asked: str
+) -> None:
+    """Without one boto3 asks AWS's first region, which a subnet without a way out does not reach, and whose keys newer regions do not take."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_STS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    hosts: list[str] = []
+
+    def send(_: object, request: Any) -> None:
+        hosts.append(request.url)
+        raise EndpointConnectionError(endpoint_url=request.url)
+
+    from botocore.exceptions import EndpointConnectionError  # noqa: PLC0415
+    from botocore.httpsession import URLLib3Session  # noqa: PLC0415
+
+    monkeypatch.setattr(URLLib3Session, "send", send)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    login = {"profile": "me", "role_arn": ROLE}
+    given = StorageOptions.model_validate({"s3": {"login": login, "region": "eu-central-1"}})
+    with pytest.raises(ConnectionError):
+        given.for_delta(PLACE)
+    assert hosts == [f"https://sts.{asked}.amazonaws.com/"]
+
+
 def test_a_role_by_a_token_is_left_to_obstore() -> None:
     given = options(role_arn=ROLE, web_identity_token_file="/token")  # noqa: S106
     assert given.for_obstore(PLACE).credentials is None
@@ -146,7 +187,7 @@ def test_who_gives_keys_to_too_many_at_once_is_waited_for(monkeypatch: pytest.Mo
         raise ClientError({**told, "ResponseMetadata": {"HTTPStatusCode": 400}}, "AssumeRole")
 
     sts = SimpleNamespace(assume_role=refused)
-    session = SimpleNamespace(client=lambda _: sts)
+    session = SimpleNamespace(client=lambda _, region_name: sts, region_name=None)
     credentials = AwsCredentials({}, "me", ROLE, "tests")
     monkeypatch.setattr(credentials, "_session", session)
     with pytest.raises(ConnectionError, match=f"AWS gives no keys.*{code}"):
@@ -161,9 +202,11 @@ def test_a_role_is_taken_on_anew_only_shortly_before_its_end(monkeypatch: pytest
     class Sts:
         """Gives keys that are good for a while."""
 
+        region_name = None
+
         def __init__(self, **given: object) -> None: ...
 
-        def client(self, service: str) -> Sts:
+        def client(self, service: str, region_name: str | None) -> Sts:
             return self
 
         def get_credentials(self) -> None: ...

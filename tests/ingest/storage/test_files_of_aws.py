@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ingest.pipelines import settings
 
 from distributary.errors import ConfigError
-from distributary.ingest.storage.options import StorageOptions
+from distributary.ingest.derived.refresh import derive
+from distributary.ingest.pipeline import open_pipeline
+from distributary.ingest.quarantine.chosen import Chosen
+from distributary.ingest.quarantine.contents import contents, records
+from distributary.ingest.quarantine.purging import Wish, purge
+from distributary.ingest.rebuild.dry import lacking
+from distributary.ingest.replay.bring_back import bring_back
+from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.options import Http, StorageOptions
 from distributary.ingest.storage.place import Place
+from distributary.ingest.table_versions import versions_at
+from distributary.ingest.tables.handle import opened
+from distributary.ingest.upkeep.maintain import maintain
+from distributary.producer_sim.verify.lake import Lake
 
 BUCKET = Place.parse("s3://lake/tables")
 
@@ -46,15 +63,15 @@ def test_a_role_by_a_token_is_refused_where_delta_rs_would_take_the_keys_of_a_pr
     file.write_text(text)
     options = s3(login={"role_arn": "arn:role", "web_identity_token_file": "/token"})
     with pytest.raises(ConfigError, match=f"{file} .*AWS_SHARED_CREDENTIALS_FILE") as caught:
-        options.tell(BUCKET, {"HOME": str(tmp_path), **environment})
+        options.require_delta_alike(BUCKET, {"HOME": str(tmp_path), **environment})
     assert "hush" not in str(caught.value)
     file.write_text("[default]\nregion = eu-central-1\n[profile other]\nsso_session = us\n")
-    options.tell(BUCKET, {"HOME": str(tmp_path), **environment})
+    options.require_delta_alike(BUCKET, {"HOME": str(tmp_path), **environment})
     file.write_text("no section\n")
-    options.tell(BUCKET, {"HOME": str(tmp_path), **environment})
+    options.require_delta_alike(BUCKET, {"HOME": str(tmp_path), **environment})
     file.write_text(text)
     elsewhere = dict.fromkeys(("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"), "/dev/null")
-    options.tell(BUCKET, {"HOME": str(tmp_path), **environment, **elsewhere})
+    options.require_delta_alike(BUCKET, {"HOME": str(tmp_path), **environment, **elsewhere})
 
 
 @pytest.mark.parametrize(("name", "text", "environment"), FILES_OF_AWS)
@@ -67,15 +84,17 @@ def test_who_names_nobody_is_refused_where_delta_rs_would_take_the_keys_of_a_pro
     file.write_text(text)
     told = {"HOME": str(tmp_path), **environment}
     with pytest.raises(ConfigError, match=f"{file} .*AWS_SHARED_CREDENTIALS_FILE"):
-        StorageOptions().tell(BUCKET, dict(told))
+        StorageOptions().require_delta_alike(BUCKET, dict(told))
     with pytest.raises(ConfigError, match="would take before the role"):
-        StorageOptions().tell(BUCKET, {**told, "AWS_ROLE_ARN": "r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"})
+        StorageOptions().require_delta_alike(
+            BUCKET, {**told, "AWS_ROLE_ARN": "r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"}
+        )
     # What is told wins, and stores that are not AWS's it asks with that alone.
     for options in (s3(login=KEYS), s3(login={"role_arn": "r"}), s3(endpoint="http://127.0.0.1:9000")):
-        options.tell(BUCKET, dict(told))
+        options.require_delta_alike(BUCKET, dict(told))
     keys = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "hush"}
     for more in (keys, {"AWS_ENDPOINT_URL": "https://minio.example.com"}, {"AWS_SKIP_SIGNATURE": "true"}):
-        StorageOptions().tell(BUCKET, {**told, **more})
+        StorageOptions().require_delta_alike(BUCKET, {**told, **more})
 
 
 @pytest.mark.parametrize("name", ["AWS_IAM_ROLE_ARN", "AWS_S3_ASSUME_ROLE_ARN"])
@@ -83,8 +102,8 @@ def test_who_names_nobody_is_refused_where_delta_rs_would_take_on_a_role_of_its_
     """All else asks by the keys that the environment has, with which delta-rs takes it on."""
     told = {name: "arn:role", "AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "hush"}
     with pytest.raises(ConfigError, match=rf"{name} .*storage\.s3\.login\.role_arn"):
-        StorageOptions().tell(BUCKET, dict(told))
-    StorageOptions().tell(BUCKET, {**told, "AWS_ENDPOINT_URL": "https://minio.example.com"})
+        StorageOptions().require_delta_alike(BUCKET, dict(told))
+    StorageOptions().require_delta_alike(BUCKET, {**told, "AWS_ENDPOINT_URL": "https://minio.example.com"})
 
 
 @pytest.mark.parametrize(
@@ -100,14 +119,14 @@ def test_keys_that_delta_rs_does_not_take_are_no_reason_to_refuse_a_run(
 ) -> None:
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "config").write_text(text)
-    StorageOptions().tell(BUCKET, {"HOME": str(tmp_path), **environment})
+    StorageOptions().require_delta_alike(BUCKET, {"HOME": str(tmp_path), **environment})
 
 
 def test_a_pods_role_that_a_profile_says_as_well_is_nobody_else(tmp_path: Path) -> None:
     file = tmp_path / "config"
     file.write_text("[default]\nrole_arn = r\nweb_identity_token_file = /token\n")
     told = {"AWS_CONFIG_FILE": str(file), "AWS_ROLE_ARN": "r", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"}
-    StorageOptions().tell(BUCKET, told)
+    StorageOptions().require_delta_alike(BUCKET, told)
 
 
 def test_a_profile_that_says_the_same_role_by_the_same_token_is_nobody_else(tmp_path: Path) -> None:
@@ -116,11 +135,23 @@ def test_a_profile_that_says_the_same_role_by_the_same_token_is_nobody_else(tmp_
     file = tmp_path / "config"
     file.write_text("[default]\nrole_arn = arn:role\nweb_identity_token_file = /token\n")
     environment = {"AWS_CONFIG_FILE": str(file)}
+    s3(login=login).require_delta_alike(BUCKET, environment)
     s3(login=login).tell(BUCKET, environment)
     assert environment["AWS_ROLE_ARN"] == "arn:role"
     for other in ({**login, "role_arn": "arn:other"}, {**login, "web_identity_token_file": "/other"}):
         with pytest.raises(ConfigError, match="would take before the role"):
-            s3(login=other).tell(BUCKET, {"AWS_CONFIG_FILE": str(file)})
+            s3(login=other).require_delta_alike(BUCKET, {"AWS_CONFIG_FILE": str(file)})
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [(s3(login=KEYS), "AWS_IAM_ROLE_ARN"), (s3(login={"profile": "lake"}), "AWS_S3_ASSUME_ROLE_ARN")],
+)
+def test_a_role_is_refused_that_delta_rs_would_take_on_before_it_looks_at_the_keys_that_it_is_given(
+    given: StorageOptions, name: str
+) -> None:
+    with pytest.raises(ConfigError, match=f"storage: {name} in the environment would be taken"):
+        given.require_delta_alike(BUCKET, {name: "arn:role"})
 
 
 OWN = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "hush"}
@@ -144,10 +175,9 @@ def test_what_delta_rs_would_take_for_a_variable_of_aws_is_refused(
 ) -> None:
     for variable, value in {**environment, name: "planted"}.items():
         monkeypatch.setenv(variable, value)
-    for asked in (given.for_obstore, given.for_delta):
-        with pytest.raises(ConfigError, match=f"delta-rs would take {name} in the environment") as caught:
-            asked(BUCKET)
-        assert "planted" not in str(caught.value)
+    with pytest.raises(ConfigError, match=f"delta-rs would take {name} in the environment") as caught:
+        given.for_delta(BUCKET)
+    assert "planted" not in str(caught.value)
 
 
 def test_what_delta_rs_does_not_take_for_a_variable_of_aws_is_no_ones_concern(
@@ -160,6 +190,103 @@ def test_what_delta_rs_does_not_take_for_a_variable_of_aws_is_no_ones_concern(
         given.for_delta(BUCKET)
 
 
+@pytest.mark.parametrize(
+    ("given", "environment"),
+    [
+        (s3(login=KEYS), {"TOKEN": "planted", "ENDPOINT": "planted"}),
+        (s3(), {**OWN, "TOKEN": "planted"}),
+        (s3(), {"AWS_IAM_ROLE_ARN": "arn:role"}),
+        (s3(login=KEYS), {"AWS_IAM_ROLE_ARN": "arn:role"}),
+        (s3(), {"AWS_SHARED_CREDENTIALS_FILE": "credentials"}),
+    ],
+)
+def test_who_opens_no_table_there_is_not_stopped_by_what_delta_rs_alone_would_take(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: StorageOptions, environment: dict[str, str]
+) -> None:
+    """As where the checkpoint alone is in S3, or what lands there, and on an executor."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "credentials").write_text("[default]\naws_access_key_id = AKIA\n")
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    found = open_files(Place.parse("s3://no-tables/checkpoint"), given)
+    assert pickle.loads(pickle.dumps(found)) == found  # noqa: S301
+    with pytest.raises(ConfigError):
+        _ = found.options
+
+
+def start(given: Settings) -> None:
+    nothing: Any = None
+    with open_pipeline(given, nothing, nothing, nothing):
+        pytest.fail("it was opened")
+
+
+def derive_all(given: Settings) -> None:
+    nothing: Any = None
+    derive(given, nothing)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(start, derive_all, maintain, versions_at, contents, Lake.of, lacking, bring_back),
+        partial(records, chosen=Chosen()),
+        partial(purge, wish=Wish(older_than_days=1.0)),
+    ],
+)
+def test_who_opens_tables_there_is_told_once_and_before_the_store_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, command: Callable[[Settings], object]
+) -> None:
+    """Table by table it was taken for what is wrong with each of them, and to be mended there."""
+    for name, value in {**OWN, "TOKEN": "planted"}.items():
+        monkeypatch.setenv(name, value)
+    nobody = {"s3": {"endpoint": "http://127.0.0.1:1"}, "http": {"retry_seconds": 0}}
+    given = settings(tmp_path, sink={"root": "s3://no-tables/lake"}, bronze={}, storage=nobody)
+    with pytest.raises(ConfigError, match=r"^storage: delta-rs would take TOKEN"):
+        command(given)
+
+
+def test_keys_that_delta_rs_is_made_to_ask_for_as_at_aws_are_looked_for_at_other_stores_too(
+    tmp_path: Path,
+) -> None:
+    """By a variable that is left from when it needed locks in DynamoDB, beside an address such as that of a VPC."""
+    file = tmp_path / "credentials"
+    file.write_text("[default]\naws_access_key_id = AKIA\n")
+    told = {"AWS_SHARED_CREDENTIALS_FILE": str(file), "AWS_IAM_ROLE_ARN": "arn:role"}
+    forced = {"AWS_S3_LOCKING_PROVIDER": "dynamodb"}
+    near = s3(endpoint="https://bucket.vpce-1.s3.eu-central-1.vpce.amazonaws.com")
+    near.require_delta_alike(BUCKET, told)
+    with pytest.raises(ConfigError, match="AWS_IAM_ROLE_ARN"):
+        near.require_delta_alike(BUCKET, {**told, **forced})
+    del told["AWS_IAM_ROLE_ARN"]
+    with pytest.raises(ConfigError, match=f"{file} has keys"):
+        near.require_delta_alike(BUCKET, {**told, **forced})
+    role = {"role_arn": "arn:role", "web_identity_token_file": "/token"}
+    environment = dict(forced)
+    s3(endpoint="https://minio.example.com", login=role).tell(BUCKET, environment)
+    assert environment["AWS_ROLE_ARN"] == "arn:role"
+
+
+def test_a_region_of_another_meaning_is_not_taken_where_nobody_says_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All else asks in the first of all regions then, which is what stores of one's own are in by default."""
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("REGION", "DEFAULT_REGION"):
+        monkeypatch.setenv(name, "planted")
+    assert s3(endpoint="http://127.0.0.1:9000").for_delta(BUCKET)["AWS_REGION"] == "us-east-1"
+
+
+def test_other_programs_patience_keeps_no_table_from_being_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes a number of seconds for no time at all, and the store is not even asked."""
+    monkeypatch.setenv("CONNECT_TIMEOUT", "10")
+    nobody = s3(endpoint="http://127.0.0.1:1", region="us-east-1", login=KEYS).model_copy(
+        update={"http": Http(retry_seconds=0)}
+    )
+    with pytest.raises(OSError, match="Connection refused"):
+        opened(open_files(BUCKET, nobody))
+
+
 def test_aws_own_variables_win_over_what_delta_rs_takes_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
     """It took whichever came first in the environment."""
     own = {"AWS_ENDPOINT": "http://127.0.0.1:9000", "AWS_DEFAULT_REGION": "eu-central-1"}
@@ -168,3 +295,16 @@ def test_aws_own_variables_win_over_what_delta_rs_takes_for_them(monkeypatch: py
     told = s3().for_delta(BUCKET)
     assert (told["AWS_ENDPOINT_URL"], told["AWS_REGION"]) == (*own.values(),)
     assert s3(region="eu-west-1").for_delta(BUCKET)["AWS_REGION"] == "eu-west-1"
+
+
+def test_files_and_tables_are_in_one_store_where_the_environment_names_two(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """obstore took either of them, and delta-rs is told the one of AWS's own tools."""
+    monkeypatch.delenv("AWS_ENDPOINT_URL_S3", raising=False)
+    for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:1/{name.lower()}")
+    asked = s3(login=KEYS, region="us-east-1").model_copy(update={"http": Http(retry_seconds=0)})
+    assert asked.for_delta(BUCKET)["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1/aws_endpoint_url"
+    with pytest.raises(OSError, match="/aws_endpoint_url/"):
+        open_files(Place.parse("s3://named-twice/lake"), asked).read("one")

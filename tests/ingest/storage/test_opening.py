@@ -48,7 +48,7 @@ def test_what_delta_rs_reads_from_the_environment_alone_is_there_once_a_store_is
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME")
-    for name in (*names, ROLE_OF_ONE):
+    for name in (*names, ROLE_OF_ONE, "AWS_DEFAULT_REGION"):
         # Set and then taken away, so that it is gone again after the test.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
@@ -67,7 +67,12 @@ def test_a_role_is_refused_that_delta_rs_would_not_take_on(
 ) -> None:
     """As in a container that has another one, or behind another pipeline of the program: to AWS it reads it from the environment alone."""
     login = {"role_arn": "arn:aws:iam::123456789012:role/lake", "web_identity_token_file": "/token"}
-    for one in ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME"):
+    for one in (
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_ROLE_ARN",
+        "AWS_ROLE_SESSION_NAME",
+        "AWS_DEFAULT_REGION",
+    ):
         monkeypatch.setenv(one, "")
         monkeypatch.delenv(one)
     monkeypatch.setenv(name, "planted")
@@ -89,7 +94,10 @@ def test_nobody_else_of_a_program_asks_as_the_role_that_one_pipeline_has_taken_o
     monkeypatch: pytest.MonkeyPatch, unnamed: dict[str, object]
 ) -> None:
     """One whose settings name nobody would be taken for that role, silently, where it has the machine's in a process of its own."""
-    for name in ("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME", ROLE_OF_ONE):
+    for name in (
+        *("AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_ROLE_ARN", "AWS_ROLE_SESSION_NAME"),
+        *("AWS_DEFAULT_REGION", ROLE_OF_ONE),
+    ):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     by_token = {"role_arn": "arn:aws:iam::1:role/a", "web_identity_token_file": "/token"}
@@ -112,6 +120,7 @@ def test_a_role_that_the_environment_had_before_is_everybodys(monkeypatch: pytes
     by_token = {"role_arn": "arn:aws:iam::1:role/a", "web_identity_token_file": "/token"}
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/token")
     monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/a")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
     monkeypatch.setenv("AWS_ROLE_SESSION_NAME", "mine")
     files_at("s3://same-role/lake", StorageOptions.model_validate({"s3": {"login": by_token}}))
     assert files_at("s3://same-role/lake").options

@@ -166,6 +166,30 @@ def test_both_are_told_the_same_in_their_own_words(
     assert rendered.client["allow_http"] is ("allow_http" in delta)
 
 
+@pytest.mark.parametrize(
+    ("place", "name"),
+    [
+        (BUCKET, "AWS_ENDPOINT_URL"),
+        (BUCKET, "AWS_ENDPOINT"),
+        (BUCKET, "AWS_ENDPOINT_URL_S3"),
+        (CONTAINER, "AZURE_STORAGE_ENDPOINT"),
+        (GOOGLE, "GOOGLE_BASE_URL"),
+    ],
+)
+def test_an_address_without_tls_is_one_wherever_it_is_said(
+    monkeypatch: pytest.MonkeyPatch, place: Place, name: str
+) -> None:
+    """Said by the environment it was refused by the clients, and taken for a store that does not answer."""
+    monkeypatch.setenv(name, "http://127.0.0.1:9000")
+    assert StorageOptions().for_obstore(place).client["allow_http"] is True
+    assert StorageOptions().for_delta(place)["allow_http"] == "true"
+    if name != "AWS_ENDPOINT_URL_S3":
+        by_tls = StorageOptions.model_validate({place.kind: {"endpoint": "https://store.example.com"}})
+        assert by_tls.for_obstore(place).client["allow_http"] is False
+    monkeypatch.setenv(name, "https://127.0.0.1:9000")
+    assert StorageOptions().for_obstore(place).client["allow_http"] is False
+
+
 def test_a_folder_needs_no_options_and_hdfs_takes_its_own() -> None:
     options = StorageOptions.model_validate({"hdfs": {"dfs.client.use.datanode.hostname": "true"}})
     assert options.for_delta(Place.parse("/lake")) == {}
@@ -228,6 +252,29 @@ def test_what_delta_rs_reads_from_the_environment_alone() -> None:
         "AWS_ROLE_SESSION_NAME": "distributary",
         ROLE_OF_ONE: "true",
     }
+
+
+def test_who_asks_by_a_token_has_delta_rs_told_the_region() -> None:
+    """Of AWS's token service, which it asks in the region that the environment says, and in none else."""
+    told = {"AWS_WEB_IDENTITY_TOKEN_FILE": "/token", "AWS_ROLE_ARN": "arn:role"}
+    for given in (s3(region="eu-central-1"), s3(region="eu-central-1", login=BY_TOKEN)):
+        environment = {} if given.s3.login.role_arn else dict(told)
+        given.tell(BUCKET, environment)
+        assert environment["AWS_DEFAULT_REGION"] == "eu-central-1"
+        for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            said = {**environment, "AWS_DEFAULT_REGION": "", name: "us-west-2"}
+            before = dict(said)
+            given.tell(BUCKET, said)
+            assert said == before
+    # Where the settings say none, either, other programs' region would be guessed as well.
+    for given in (
+        s3(),
+        *(s3(region="eu-central-1", login=login) for login in (KEYS, {"profile": "lake"})),
+        s3(region="eu-central-1", endpoint="http://127.0.0.1:9000"),
+    ):
+        environment = dict(told)
+        given.tell(BUCKET, environment)
+        assert environment == told
 
 
 WRONG: list[tuple[dict[str, Any], str, str]] = [
@@ -307,9 +354,6 @@ BY_TOKEN = {"role_arn": "arn:aws:iam::1:role/lake", "web_identity_token_file": "
         (s3(login=STATIC), BUCKET, "AWS_SKIP_SIGNATURE"),
         (s3(login={"profile": "lake"}), BUCKET, "AWS_SKIP_SIGNATURE"),
         (s3(login=BY_TOKEN), BUCKET, "AWS_ACCESS_KEY_ID"),
-        # delta-rs takes on that role, by whatever keys the machine has, before it looks at those that it is given.
-        (s3(login=STATIC), BUCKET, "AWS_IAM_ROLE_ARN"),
-        (s3(login={"profile": "lake"}), BUCKET, "AWS_S3_ASSUME_ROLE_ARN"),
         (s3(endpoint="http://127.0.0.1:9000"), BUCKET, "AWS_ENDPOINT_URL_S3"),
         (azure(sas_token=SAS), CONTAINER, "AZURE_STORAGE_ACCOUNT_KEY"),
         (azure(sas_token=SAS), CONTAINER, "AZURE_STORAGE_TOKEN"),
@@ -318,6 +362,10 @@ BY_TOKEN = {"role_arn": "arn:aws:iam::1:role/lake", "web_identity_token_file": "
         (azure(account_key="aHVzaA=="), CONTAINER, "AZURE_SKIP_SIGNATURE"),
         (gcs(service_account_file="/key.json"), GOOGLE, "GOOGLE_SERVICE_ACCOUNT_KEY"),
         (gcs(service_account_key="{}"), GOOGLE, "GOOGLE_SERVICE_ACCOUNT"),
+        # obstore is that one, and delta-rs is not.
+        (gcs(service_account_key="{}"), GOOGLE, "SERVICE_ACCOUNT"),
+        (gcs(), GOOGLE, "SERVICE_ACCOUNT"),
+        (azure(**PRINCIPAL), CONTAINER, "AZURE_FEDERATED_TOKEN_FILE"),
     ],
 )
 def test_who_asks_is_never_made_of_what_the_settings_and_the_environment_say(
@@ -329,6 +377,55 @@ def test_who_asks_is_never_made_of_what_the_settings_and_the_environment_say(
     assert "planted" not in str(caught.value)
 
 
+IDS = ("AZURE_CLIENT_ID", "AZURE_TENANT_ID")
+
+
+@pytest.mark.parametrize(
+    ("names", "two"),
+    [
+        (("AZURE_STORAGE_SAS_TOKEN", "AZURE_FEDERATED_TOKEN_FILE", *IDS), True),
+        (("AZURE_CLIENT_SECRET", "AZURE_FEDERATED_TOKEN_FILE", *IDS), False),
+        (("AZURE_STORAGE_SAS_TOKEN", "AZURE_CLIENT_SECRET", *IDS), True),
+        (("AZURE_STORAGE_TOKEN", "AZURE_STORAGE_ACCOUNT_KEY"), True),
+        (("AZURE_STORAGE_TOKEN", "AZURE_STORAGE_SAS_TOKEN"), True),
+        (("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_FEDERATED_TOKEN_FILE", *IDS), False),
+        (("AZURE_STORAGE_SAS_TOKEN", "AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_ID"), False),
+        (("AZURE_FEDERATED_TOKEN_FILE", *IDS), False),
+        (("AZURE_STORAGE_SAS_TOKEN",), False),
+    ],
+)
+def test_tables_are_not_opened_as_another_one_than_files_are_where_azures_variables_name_two(
+    monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], two: bool
+) -> None:
+    """obstore takes a pod's identity before a signature, and delta-rs a signature before that. A token and a secret are of one client."""
+    for name in names:
+        monkeypatch.setenv(name, "planted")
+    given = azure(account="games")
+    given.for_obstore(CONTAINER)  # what has no tables is asked for by one of them alone
+    if not two:
+        given.for_delta(CONTAINER)
+        return
+    with pytest.raises(ConfigError, match=f"{names[1]}.* are two who would ask") as caught:
+        given.for_delta(CONTAINER)
+    assert names[0] in str(caught.value) and "planted" not in str(caught.value)
+
+
+def test_a_signature_is_refused_where_obstore_alone_would_be_the_pods_identity(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where Azure's webhook for workload identities has told the pod who it is."""
+    for name in ("AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_ID", "AZURE_TENANT_ID"):
+        monkeypatch.setenv(name, "planted")
+    with pytest.raises(ConfigError, match="storage: AZURE_FEDERATED_TOKEN_FILE in the environment"):
+        azure(sas_token=SAS).for_obstore(CONTAINER)
+    # By these both are the same, or what is said wins.
+    same = dict.fromkeys(("client_id", "tenant_id", "client_secret"), "planted")
+    for given in (azure(), azure(account_key="aHVzaA=="), azure(**same)):
+        given.for_obstore(CONTAINER)
+    with pytest.raises(ConfigError, match="AZURE_FEDERATED_TOKEN_FILE"):
+        azure(**same | {"client_id": "other"}).for_obstore(CONTAINER)
+
+
 @pytest.mark.parametrize(
     ("given", "place", "names"),
     [
@@ -337,6 +434,11 @@ def test_who_asks_is_never_made_of_what_the_settings_and_the_environment_say(
         (azure(), CONTAINER, ("AZURE_STORAGE_ACCOUNT_KEY", "AWS_SESSION_TOKEN")),
         (azure(account_key="aHVzaA=="), CONTAINER, ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_CLIENT_SECRET")),
         (gcs(), GOOGLE, ("GOOGLE_SERVICE_ACCOUNT",)),
+        (gcs(service_account_file="/key.json"), GOOGLE, ("SERVICE_ACCOUNT",)),
+        (gcs(), GOOGLE, ("SERVICE_ACCOUNT", "GOOGLE_APPLICATION_CREDENTIALS")),
+        (gcs(), GOOGLE, ("SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT")),
+        # Without its client and its tenant a token is nobody's.
+        (azure(sas_token=SAS), CONTAINER, ("AZURE_FEDERATED_TOKEN_FILE", "AZURE_CLIENT_ID")),
     ],
 )
 def test_what_the_environment_says_of_other_matters_is_no_one_s_concern(

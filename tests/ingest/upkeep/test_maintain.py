@@ -10,13 +10,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import write_deltalake
 from tests.ingest.commit_log.logs import begun, decided
 from tests.ingest.merge.test_upsert import row
 from tests.ingest.merge.upserted import Upserted
 from tests.ingest.pipelines import settings
 from tests.ingest.storage.stores import Store
-from tests.ingest.upkeep.kept_up import DAY, merged, newest, upserted, values
+from tests.ingest.upkeep.kept_up import DAY, HEAVY_IN_S3, merged, newest, upserted, values
 
 from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.checkpoint.folder import Checkpoint
@@ -30,7 +30,6 @@ from distributary.ingest.progress import Advance
 from distributary.ingest.settings.groups import Keep
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.handle import options
 from distributary.ingest.tables.log import append_actions, last_checkpoint, put_entry
 from distributary.ingest.upkeep import maintain as module
@@ -139,6 +138,7 @@ def test_whoever_opens_a_table_behind_upkeep_goes_through_no_entry(
     assert last_checkpoint(root.below("ledger_batches")).version == -1
 
 
+@HEAVY_IN_S3
 def test_a_dry_run_tells_what_would_be_done_and_changes_nothing(
     root: Files, table: Upserted, pipeline: Settings
 ) -> None:
@@ -158,6 +158,7 @@ def test_a_dry_run_tells_what_would_be_done_and_changes_nothing(
     assert all(one.deleted.files for one in done.tables)
 
 
+@HEAVY_IN_S3
 def test_tables_are_chosen_by_their_folders(pipeline: Settings) -> None:
     done = maintain(pipeline, Wish(tables=("ledger_batches",)))
     assert [one.table for one in done.tables] == ["ledger_batches"]
@@ -211,6 +212,7 @@ def test_what_was_brought_together_just_now_is_there_for_who_reads_it(
     assert not before & set(root.names("ledger_batches"))
 
 
+@HEAVY_IN_S3
 def test_a_parked_table_is_left_alone(table: Upserted, root: Files, pipeline: Settings) -> None:
     writer = begun(Checkpoint.at(str(pipeline.checkpoint)).files)
     writer.park({"players": (decided(writer).number,)}, "why")
@@ -221,6 +223,7 @@ def test_a_parked_table_is_left_alone(table: Upserted, root: Files, pipeline: Se
     assert done.tables[-1].after.files == 1
 
 
+@HEAVY_IN_S3
 def test_what_remembers_the_deletes_of_a_parked_table_is_left_alone(root: Files, pipeline: Settings) -> None:
     writer, memory = begun(Checkpoint.at(str(pipeline.checkpoint)).files), memory_folder("players")
     number = decided(writer).number
@@ -233,6 +236,7 @@ def test_what_remembers_the_deletes_of_a_parked_table_is_left_alone(root: Files,
     assert done.tables[1].left == ("players is parked, batches that wait for it: 1 (`distributary resolve`)",)
 
 
+@HEAVY_IN_S3
 def test_files_of_a_batch_that_is_not_settled_stay(root: Files, pipeline: Settings) -> None:
     owner = Records(root).of("players")
     assert owner is not None
@@ -246,6 +250,7 @@ def test_files_of_a_batch_that_is_not_settled_stay(root: Files, pipeline: Settin
     assert set(names) & set(root.names("players")) == set(names[1:])
 
 
+@HEAVY_IN_S3
 def test_files_of_a_pipeline_whose_log_is_elsewhere_stay_and_are_told_of(
     root: Files, pipeline: Settings
 ) -> None:
@@ -297,6 +302,7 @@ def ten_days_before(place: Files) -> None:
         place.put(entry_path(version), old.encode())
 
 
+@HEAVY_IN_S3
 def test_a_table_that_delta_rs_cannot_open_is_left_with_the_reason(
     table: Upserted, root: Files, pipeline: Settings
 ) -> None:
@@ -309,30 +315,7 @@ def test_a_table_that_delta_rs_cannot_open_is_left_with_the_reason(
     assert done.tables[-1].after.files == 1
 
 
-def test_files_in_the_folders_of_partitions_are_cleaned_up_too(tmp_path: Path) -> None:
-    given = settings(tmp_path)
-    place = tmp_path / "lake" / "made_by_hand"
-    for number in range(2):
-        rows = pa.table({"day": ["a/b=%", None], "land": ["x", "é"], "x": [number] * 2})
-        write_deltalake(place, rows, mode="append", partition_by=["day", "land"])
-    own(files_at(tmp_path / "lake"), given, "made_by_hand")
-    (done,) = maintain(given).tables
-    assert (done.compacted, done.made, done.deleted.files, done.left) == (4, 2, 0, ())
-    stray = next(place.glob("day=*/land=*")) / f"part-00000-{uuid.uuid4()}-c000.snappy.parquet"
-    stray.write_bytes(b"of nobody")
-    # What is called otherwise, or lies deeper than there are columns, may be anybody's.
-    (place / "apart").mkdir()
-    others = [place / "apart" / stray.name, stray.parent / "x=1" / stray.name]
-    for other in others:
-        other.parent.mkdir(exist_ok=True)
-        other.write_bytes(b"of nobody")
-    (done,) = maintain(given, EIGHT_DAYS, clock=later(9)).tables
-    assert (done.deleted.files, done.left, done.failed) == (5, (), None)
-    assert not stray.exists() and all(other.exists() for other in others)
-    assert sorted(DeltaTable(place).to_pyarrow_table()["x"].to_pylist()) == [0, 0, 1, 1]
-    assert len(DeltaTable(place).file_uris()) == 2
-
-
+@HEAVY_IN_S3
 def test_one_tables_failure_keeps_none_of_the_others_from_its_upkeep(
     table: Upserted, pipeline: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,6 +336,7 @@ class PanicException(BaseException):
     """As Rust's reach Python."""
 
 
+@HEAVY_IN_S3
 @pytest.mark.parametrize(
     "fault", [KeyError("ann@example.org"), NotImplementedError("x"), PanicException("y")]
 )
@@ -386,6 +370,7 @@ def test_a_fault_that_nobody_has_foreseen_is_told_and_keeps_no_other_table_from_
     assert all(one and one.endswith("which nobody has foreseen") for one in told)
 
 
+@HEAVY_IN_S3
 def test_a_table_at_which_upkeep_died_comes_last_the_next_time(
     table: Upserted, pipeline: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -408,6 +393,7 @@ def test_a_table_at_which_upkeep_died_comes_last_the_next_time(
     assert kept.info("upkeep/under-way") is None
 
 
+@HEAVY_IN_S3
 def test_who_asks_it_to_end_is_heard(
     table: Upserted, pipeline: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -419,6 +405,7 @@ def test_who_asks_it_to_end_is_heard(
         maintain(pipeline)
 
 
+@HEAVY_IN_S3
 def test_progress_is_told_table_by_table(pipeline: Settings) -> None:
     told = list[object]()
 

@@ -25,6 +25,7 @@ from tests.ingest.queries import GOLF, QUEST, Query, value
 from distributary.errors import BrokerUnavailable
 from distributary.ingest import failpoints
 from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.commit_log import writing
 from distributary.ingest.commit_log.owners import Whose, said_of
 from distributary.ingest.inputs.from_kafka import open_kafka
 from distributary.ingest.quarantine.resolved import RESOLVED_SCHEMA
@@ -375,6 +376,23 @@ def test_the_ledger_of_changes_is_named_where_it_cannot_be_read_and_the_rest_is_
     assert ("table_unreadable", "ledger_changes") in {(one.kind, one.where) for one in differences}
     assert "ledger_rows" in {one.kind for one in differences}
     assert "ledger_batches" not in {one.where for one in differences}
+
+
+def test_a_ledger_of_changes_that_is_gone(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(root / "lake" / "ledger_changes")
+    assert the("table_missing", found(root)).where == "ledger_changes"
+    # So it is where the log names no batch any more that had rows for it.
+    monkeypatch.setattr(writing, "KEPT", 1)
+    monkeypatch.setattr(writing, "AT_ONCE", 1)
+    query = Query(root)
+    query.resume()
+    for number in range(BATCHES, BATCHES + 2):
+        query.batch(number * ROWS, four(number * ROWS))
+    now = topics(end=(BATCHES + 2) * ROWS)
+    assert not found(root, now).differences, "the run made it anew"
+    shutil.rmtree(root / "lake" / "ledger_changes")
+    (lost,) = found(root, now).differences
+    assert (lost.kind, lost.where) == ("table_missing", "ledger_changes")
 
 
 def test_a_row_that_replays_took_out_and_brought_back_is_where_its_batch_put_it(root: Path) -> None:
