@@ -208,7 +208,7 @@ class _Round:
         except (DistributaryError, DeltaError, OSError) as error:
             done = Refreshed(one.table, "failed", why=without_logins(" ".join(str(error).split())))
         except (PySparkException, Py4JError) as error:
-            done = Refreshed(one.table, "failed", why=_said(error))
+            done = Refreshed(one.table, "failed", why=_said(error, one))
         except failpoints.Failpoint:
             raise
         except Exception as error:  # noqa: BLE001 whatever it is, the others and the run go on without
@@ -404,9 +404,11 @@ def _timed(done: Refreshed, seconds: float) -> Refreshed:
     return with_fields(done, seconds=round(seconds, 3))
 
 
-def _said(error: Exception) -> str:
+def _said(error: Exception, of: Instance) -> str:
     """What Spark says of a query that the settings have: its first line, and no row's values."""
-    why = told_by_worker(error) or named(error)
+    # A function of the user's own may open what rows name.
+    met = "" if of.rule.python is not None else told_by_worker(error)
+    why = met or named(error)
     first = (
         without_logins(str(error).splitlines()[0])[:500]
         if isinstance(error, AnalysisException | ParseException)
