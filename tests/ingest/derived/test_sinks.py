@@ -17,7 +17,7 @@ from deltalake import DeltaTable, write_deltalake
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from distributary.codecs.writing.column import registered
+from distributary.codecs.writing.column import registered_for
 from distributary.errors import BrokerUnavailable, PipelineError, RegistryUnavailable
 from distributary.ingest.derivation.given import Derived
 from distributary.ingest.derived import inputs, sinks, to_files, to_kafka
@@ -370,9 +370,9 @@ def test_a_registry_that_does_not_answer_is_waited_for_once_a_turn(
 
     def noted(registry: Any, wanted: Any, *given: Any) -> Any:
         asked.append(wanted.subject)
-        return registered(registry, wanted, *given)
+        return registered_for(registry, wanted, *given)
 
-    monkeypatch.setattr(sinks, "registered", noted)
+    monkeypatch.setattr(sinks, "registered_for", noted)
     root = PosixFiles(tmp_path)
     nobody = RegistryAccess(url="http://127.0.0.1:1", retry_seconds=0)
     outside = Outside(
