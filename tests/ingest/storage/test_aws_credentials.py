@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from types import SimpleNamespace
 from typing import Any
 
@@ -248,6 +251,24 @@ def test_keys_that_are_still_good_do_while_nobody_gives_new_ones(monkeypatch: py
     with pytest.raises(PermissionError):
         credentials()
     assert [credentials()["access_key_id"] for _ in range(2)] == ["key 4"] * 2
+
+
+def test_threads_that_need_keys_at_once_ask_for_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """boto3 told some of them "Infinite loop in credential configuration detected", of a profile with a role, and the tables of those failed."""
+    met = Barrier(2)
+
+    def given(self: AwsCredentials) -> dict[str, Any]:
+        with suppress(BrokenBarrierError):
+            met.wait(0.3)
+            pytest.fail("two ask at once")
+        return {"access_key_id": "key", "expires_at": datetime.now(timezone.utc) + timedelta(hours=1)}
+
+    monkeypatch.setattr(aws_credentials, "boto3", SimpleNamespace(Session=lambda **_: None))
+    monkeypatch.setattr(AwsCredentials, "_asked", given)
+    credentials = AwsCredentials({}, "me", None, "tests")
+    with ThreadPoolExecutor(4) as threads:
+        found = [threads.submit(credentials) for _ in range(4)]
+    assert [one.result()["access_key_id"] for one in found] == ["key"] * 4
 
 
 class Keys(SimpleNamespace):
