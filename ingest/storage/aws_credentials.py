@@ -96,7 +96,8 @@ class AwsCredentials:
                 # Tools put new keys into AWS's own files, which a session of boto3's reads once.
                 self._session = boto3.Session(profile_name=self._profile, **self._static)
             return self._of_session() if self._role is None else self._of_role(self._role)
-        except (BotoCoreError, ClientError) as error:
+        # As they are, boto3 lets through what comes of programs and files that a profile names, and of a code that it asks a terminal for.
+        except (BotoCoreError, ClientError, OSError, RuntimeError, ValueError, EOFError) as error:
             kind = ConnectionError if _is_outage(error) else PermissionError
             raise kind(f"storage.s3.login: AWS gives no keys: {error}") from None
 

@@ -154,6 +154,38 @@ def test_a_profile_without_keys_is_told() -> None:
 
 
 @BOTO3
+@pytest.mark.parametrize(
+    "way",
+    [
+        "credential_process = /no/such/program",
+        "credential_process = echo hello",
+        'credential_process = printf \'{"Version": 1, "AccessKeyId": "AKIA", "SecretAccessKey": "hush", "SessionToken": "t", "Expiration": "2020-01-01T00:00:00Z"}\'',
+        f"role_arn = {ROLE}\nweb_identity_token_file = /no/token",
+    ],
+    ids=["no program", "garbage", "expired", "no token"],
+)
+def test_a_profile_s_program_or_file_that_gives_no_keys_is_no_table_that_is_missing_or_broken(
+    tmp_path: Path, way: str
+) -> None:
+    """Nor does a moment of it count while the keys of before are good."""
+    config = tmp_path / "config"
+    config.write_text(f"[profile other]\n{way}\n")
+    with pytest.raises(PermissionError, match=r"storage\.s3\.login: AWS gives no keys: .+") as told:
+        options(profile="other").for_delta(PLACE)
+    assert "hush" not in str(told.value)
+    config.write_text(
+        '[profile other]\ncredential_process = printf \'{"Version": 1, "AccessKeyId": "AKIA", "SecretAccessKey": "hush"}\'\n'
+    )
+    s3_options._credentials.cache_clear()
+    credentials = options(profile="other").for_obstore(PLACE).credentials
+    assert credentials is not None
+    last = credentials()
+    config.write_text(f"[profile other]\n{way}\n")
+    last["expires_at"] = datetime.now(timezone.utc) + timedelta(minutes=1)
+    assert credentials() is last
+
+
+@BOTO3
 def test_a_role_that_nobody_gives_is_told() -> None:
     credentials = options(profile="me", role_arn="no role").for_obstore(PLACE).credentials
     assert credentials is not None
