@@ -25,6 +25,9 @@ BEAT_SECONDS, MISSED = 2.0, 3
 
 _log = logging.getLogger(__name__)
 
+# Each sign says of so many who were followed: in the minute for which a put is tried again no more are found dead.
+_FOLLOWED = 10
+
 # Whose signs this process gives no more: one of them that was under way may come yet.
 _let_go = set[str]()
 
@@ -40,7 +43,7 @@ class Heartbeat:
     def __init__(self, files: Files, beat_seconds: float = BEAT_SECONDS) -> None:
         self._files, self._beat_seconds = files, beat_seconds
         self._id, self._said = uuid.uuid4().hex, b"{}"
-        self._mine = {self._id}
+        self._followed = list[str]()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._looked: Future[bytes | None] | None = None
@@ -61,8 +64,7 @@ class Heartbeat:
             return False
         self._said = holder
         # One that was under way when its process fell asleep may come yet, and is no newer run's.
-        if (followed := _id_of(dead)) is not None:
-            self._mine.add(followed)
+        self._followed = _followed_by_next(dead)
         self._files.put(HOLDER, self._sign(0))
         self._thread = threading.Thread(target=self._beat, name="lease", daemon=True)
         self._thread.start()
@@ -122,17 +124,18 @@ class Heartbeat:
                 seen, told = looked, False
 
     def _sign(self, number: int) -> bytes:
-        return json.dumps({**json.loads(self._said), "id": self._id, "beat": number}).encode()
+        mine = {"id": self._id, "beat": number, "followed": self._followed}
+        return json.dumps({**json.loads(self._said), **mine}).encode()
 
     def _is_mine(self, *, gone: bool) -> bool:
-        """Whether the newest sign is this process's, or of somebody whom it followed: one that stood still for long may have been given up for dead.
+        """Whether the newest sign is this process's, or of one of those who were followed: one that stood still for long may have been given up for dead.
 
         `gone` is whether that holds where there is none, too: a store may once say so of one that is there, or a user take it away.
         """
         newest = self._newest()
         if newest is None:
             return gone
-        return _id_of(newest) in self._mine or _is_let_go(newest)
+        return _id_of(newest) in {self._id, *self._followed} or _is_let_go(newest)
 
     def _newest(self) -> bytes | None:
         try:
@@ -148,6 +151,14 @@ def _id_of(sign: bytes | None) -> str | None:
     with suppress(ValueError, TypeError, AttributeError):
         return str(json.loads(sign).get("id"))
     return None
+
+
+def _followed_by_next(dead: bytes | None) -> list[str]:
+    """Whom somebody follows who finds this one dead: that one, and those whom it says that it followed itself."""
+    if dead is None or (last := _id_of(dead)) is None:
+        return []
+    before = json.loads(dead).get("followed")
+    return [*map(str, before if isinstance(before, list) else []), last][-_FOLLOWED:]
 
 
 def _is_let_go(sign: bytes | None) -> bool:

@@ -6,7 +6,9 @@ obstore and to delta-rs alike, so that both are the same caller.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from concurrent.futures import Future
 from datetime import datetime, timedelta, timezone
 from http import HTTPStatus
 from typing import Any
@@ -50,6 +52,8 @@ class AwsCredentials:
         """Whether nobody answered when keys were asked for last: they may be had without anything being mended here."""
         self._last: dict[str, Any] | None = None
         self._again = datetime.min.replace(tzinfo=timezone.utc)
+        # By process: a forked child has no thread that would answer.
+        self._under_way = dict[int, Future[dict[str, Any]]]()
         try:
             self._session = boto3.Session(profile_name=profile, **static)
         except BotoCoreError as error:
@@ -61,6 +65,18 @@ class AwsCredentials:
         Those that are still good do while nobody gives new ones: who gives them may be away for a moment. Raises PermissionError where there
         are none, and ConnectionError where nobody answers.
         """
+        mine, me = Future[dict[str, Any]](), os.getpid()
+        # Of threads that ask one profile at once boto3 tells some that its roles go round in circles.
+        if (asked := self._under_way.setdefault(me, mine)) is mine:
+            try:
+                mine.set_result(self._good())
+            except BaseException as error:  # noqa: BLE001 - whoever waits is told, too
+                mine.set_exception(error)
+            finally:
+                del self._under_way[me]
+        return asked.result()
+
+    def _good(self) -> dict[str, Any]:
         now, last = datetime.now(timezone.utc), self._last
         if last is not None and (now < self._again or last["expires_at"] - now >= _BELIEVED):
             return last
@@ -80,7 +96,8 @@ class AwsCredentials:
                 # Tools put new keys into AWS's own files, which a session of boto3's reads once.
                 self._session = boto3.Session(profile_name=self._profile, **self._static)
             return self._of_session() if self._role is None else self._of_role(self._role)
-        except (BotoCoreError, ClientError) as error:
+        # As they are, boto3 lets through what comes of programs and files that a profile names, and of a code that it asks a terminal for.
+        except (BotoCoreError, ClientError, OSError, RuntimeError, ValueError, EOFError) as error:
             kind = ConnectionError if _is_outage(error) else PermissionError
             raise kind(f"storage.s3.login: AWS gives no keys: {error}") from None
 

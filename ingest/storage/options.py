@@ -17,7 +17,7 @@ from distributary.files import tag_of
 from distributary.ingest.storage.authorities import authorities_of, keep_trusted
 from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
 from distributary.ingest.storage.place import Kind, Place
-from distributary.ingest.storage.s3_options import ROLE_OF_ONE, S3, file_with_keys, region_of
+from distributary.ingest.storage.s3_options import ROLE_OF_ONE, S3, file_with_keys, forget_empty, region_of
 from distributary.passed_on_options import ClientOptions, without_secrets
 from distributary.values import Group, OptionalFile, PositiveSeconds, Seconds, Secret, Wrong
 
@@ -258,6 +258,8 @@ class StorageOptions(Group):
 
     def for_obstore(self, place: Place) -> ForObstore:
         """What obstore takes to open this place. Raises ConfigError where that cannot be had, or the environment speaks of another one."""
+        if place.kind == "s3":
+            forget_empty(os.environ)
         self._require_no_other(place, os.environ)
         client = {**self.http.client(), "allow_http": self._is_plain(place)}
         retry = {"retry_timeout": timedelta(seconds=self.http.retry_seconds)}
@@ -271,6 +273,8 @@ class StorageOptions(Group):
             return {}
         if place.kind == "hdfs":
             return dict(self.hdfs)
+        if place.kind == "s3":
+            forget_empty(os.environ)
         # Another pipeline of the program may have told it meanwhile who that is.
         self._require_no_other(place, os.environ)
         self.require_delta_alike(place, os.environ)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from configparser import ConfigParser, ParsingError
 from contextlib import suppress
 from functools import lru_cache
@@ -21,6 +21,19 @@ ROLE_OF_ONE = "DISTRIBUTARY_AWS_ROLE_OF_ONE"
 
 # Where the crate asks if nobody says where.
 _FIRST_REGION = "us-east-1"
+
+
+_OFTEN_EMPTY = (
+    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_TOKEN"),
+    *("AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION"),
+)
+
+
+def forget_empty(environment: MutableMapping[str, str]) -> None:
+    """Have variables without a value be none, as AWS's own tools take them, and containers are given them: the crate would send an empty token, or ask nowhere."""
+    for name in _OFTEN_EMPTY:
+        if environment.get(name) == "":
+            environment.pop(name, None)
 
 
 def region_of(environment: Mapping[str, str]) -> str | None:

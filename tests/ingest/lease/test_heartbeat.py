@@ -285,25 +285,31 @@ def test_a_sign_that_comes_late_is_nobodys_who_lives(tmp_path: Path, when: str) 
     assert is_gone(again)
 
 
-def test_a_late_sign_of_whoever_was_found_dead_silences_nobody(tmp_path: Path) -> None:
+@pytest.mark.parametrize("asleep", [1, 2], ids=["of whom it followed", "of whom that one followed"])
+def test_a_late_sign_of_whoever_was_found_dead_silences_nobody(tmp_path: Path, asleep: int) -> None:
     """As of a run that slept amid a put: the one that followed it gave no sign any more, and who came next took that one for dead."""
-    files, again = Silent(tmp_path), PosixFiles(str(tmp_path))
-    sleeper, mine = Heartbeat(files, 0.1), Heartbeat(again, 0.2)
-    assert sleeper.acquire(ME)
-    files.puts.clear()
-    assert files.waited.wait(60)
+    again, sleepers = PosixFiles(str(tmp_path)), list[tuple[Silent, Heartbeat]]()
+    mine = Heartbeat(again, 0.2)
+    for _ in range(asleep):
+        files = Silent(tmp_path)
+        sleepers.append((files, Heartbeat(files, 0.1)))
+        assert sleepers[-1][1].acquire(ME)
+        files.puts.clear()
+        assert files.waited.wait(60)
     assert mine.acquire(ME)
-    files.puts.set()
-    assert sleeper._thread is not None
-    # It finds somebody else's sign, and gives none any more.
-    sleeper._thread.join(60)
-    assert not sleeper._thread.is_alive()
+    for files, sleeper in sleepers:
+        files.puts.set()
+        assert sleeper._thread is not None
+        # It finds somebody else's sign, and gives none any more.
+        sleeper._thread.join(20)
+        assert not sleeper._thread.is_alive()
     until, beat = time.monotonic() + 60, json.loads(again.read(HOLDER))["beat"]
     while json.loads(again.read(HOLDER))["beat"] < beat + 2:
         assert time.monotonic() < until
         time.sleep(0.01)
     assert json.loads(again.read(HOLDER))["id"] == mine._id
-    sleeper.release()
+    for _, sleeper in sleepers:
+        sleeper.release()
     assert again.info(HOLDER) is not None
     mine.release()
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from importlib.util import find_spec
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 from types import SimpleNamespace
 from typing import Any
 
@@ -151,6 +154,38 @@ def test_a_profile_without_keys_is_told() -> None:
 
 
 @BOTO3
+@pytest.mark.parametrize(
+    "way",
+    [
+        "credential_process = /no/such/program",
+        "credential_process = echo hello",
+        'credential_process = printf \'{"Version": 1, "AccessKeyId": "AKIA", "SecretAccessKey": "hush", "SessionToken": "t", "Expiration": "2020-01-01T00:00:00Z"}\'',
+        f"role_arn = {ROLE}\nweb_identity_token_file = /no/token",
+    ],
+    ids=["no program", "garbage", "expired", "no token"],
+)
+def test_a_profile_s_program_or_file_that_gives_no_keys_is_no_table_that_is_missing_or_broken(
+    tmp_path: Path, way: str
+) -> None:
+    """Nor does a moment of it count while the keys of before are good."""
+    config = tmp_path / "config"
+    config.write_text(f"[profile other]\n{way}\n")
+    with pytest.raises(PermissionError, match=r"storage\.s3\.login: AWS gives no keys: .+") as told:
+        options(profile="other").for_delta(PLACE)
+    assert "hush" not in str(told.value)
+    config.write_text(
+        '[profile other]\ncredential_process = printf \'{"Version": 1, "AccessKeyId": "AKIA", "SecretAccessKey": "hush"}\'\n'
+    )
+    s3_options._credentials.cache_clear()
+    credentials = options(profile="other").for_obstore(PLACE).credentials
+    assert credentials is not None
+    last = credentials()
+    config.write_text(f"[profile other]\n{way}\n")
+    last["expires_at"] = datetime.now(timezone.utc) + timedelta(minutes=1)
+    assert credentials() is last
+
+
+@BOTO3
 def test_a_role_that_nobody_gives_is_told() -> None:
     credentials = options(profile="me", role_arn="no role").for_obstore(PLACE).credentials
     assert credentials is not None
@@ -248,6 +283,24 @@ def test_keys_that_are_still_good_do_while_nobody_gives_new_ones(monkeypatch: py
     with pytest.raises(PermissionError):
         credentials()
     assert [credentials()["access_key_id"] for _ in range(2)] == ["key 4"] * 2
+
+
+def test_threads_that_need_keys_at_once_ask_for_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """boto3 told some of them "Infinite loop in credential configuration detected", of a profile with a role, and the tables of those failed."""
+    met = Barrier(2)
+
+    def given(self: AwsCredentials) -> dict[str, Any]:
+        with suppress(BrokenBarrierError):
+            met.wait(0.3)
+            pytest.fail("two ask at once")
+        return {"access_key_id": "key", "expires_at": datetime.now(timezone.utc) + timedelta(hours=1)}
+
+    monkeypatch.setattr(aws_credentials, "boto3", SimpleNamespace(Session=lambda **_: None))
+    monkeypatch.setattr(AwsCredentials, "_asked", given)
+    credentials = AwsCredentials({}, "me", None, "tests")
+    with ThreadPoolExecutor(4) as threads:
+        found = [threads.submit(credentials) for _ in range(4)]
+    assert [one.result()["access_key_id"] for one in found] == ["key"] * 4
 
 
 class Keys(SimpleNamespace):

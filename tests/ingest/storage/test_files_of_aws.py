@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 from collections.abc import Callable
 from functools import partial
@@ -20,6 +21,7 @@ from distributary.ingest.quarantine.purging import Wish, purge
 from distributary.ingest.rebuild.dry import lacking
 from distributary.ingest.replay.bring_back import bring_back
 from distributary.ingest.settings.model import Settings
+from distributary.ingest.storage.object_store import ObjectFiles
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import Http, StorageOptions
 from distributary.ingest.storage.place import Place
@@ -308,3 +310,25 @@ def test_files_and_tables_are_in_one_store_where_the_environment_names_two(
     assert asked.for_delta(BUCKET)["AWS_ENDPOINT_URL"] == "http://127.0.0.1:1/aws_endpoint_url"
     with pytest.raises(OSError, match="/aws_endpoint_url/"):
         open_files(Place.parse("s3://named-twice/lake"), asked).read("one")
+
+
+@pytest.mark.parametrize(
+    "open_one",
+    [ObjectFiles, lambda place, given: open_files(place, given).options],
+    ids=["for files first", "for tables first"],
+)
+def test_variables_of_aws_that_are_empty_are_none(
+    monkeypatch: pytest.MonkeyPatch, open_one: Callable[[Place, StorageOptions], Any]
+) -> None:
+    """As containers are given them, and AWS's own tools take them: an empty token was sent, and refused, and an empty address made the client panic."""
+    names = ("AWS_SESSION_TOKEN", "AWS_ENDPOINT", "AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION")
+    for name in names:
+        monkeypatch.setenv(name, "")
+    nobody = s3(endpoint="http://127.0.0.1:1", region="us-east-1", login=KEYS).model_copy(
+        update={"http": Http(retry_seconds=0)}
+    )
+    place = Place.parse("s3://empty-variables/lake")
+    open_one(place, nobody)
+    with pytest.raises(OSError, match=r"Connection refused|error sending request"):
+        open_files(place, nobody).read("one")
+    assert not os.environ.keys() & {*names}
