@@ -9,8 +9,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import wait
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.posix import PosixFiles
 
 BEAT = 0.5
+
+
+def comes_true(met: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for a condition. Raises AssertionError where it is not met in time."""
+    until = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
 
 # Gives a sign of life until its input ends.
 OTHER = f"""
@@ -158,10 +168,7 @@ def test_a_broken_sign_is_that_of_a_dead_one(files: Files, mine: Heartbeat) -> N
 def test_a_sign_that_is_missing_once_is_given_again(files: Files, mine: Heartbeat) -> None:
     assert mine.acquire(ME)
     files.delete([HOLDER])
-    until = time.monotonic() + 20 * BEAT
-    while files.info(HOLDER) is None:
-        assert time.monotonic() < until
-        time.sleep(BEAT / 10)
+    comes_true(lambda: files.info(HOLDER) is not None, 20 * BEAT)
     assert json.loads(mine.holder())["host"] == "here"
     with pytest.raises(LeaseHeld), held(Checkpoint(files), keeper=Heartbeat(files, BEAT)):
         pytest.fail("two hold it")
@@ -194,15 +201,10 @@ def test_signs_that_fail_to_come_are_told_of_each_time_that_they_do(
 
     for times in (1, 2):
         files.error = kind("too many versions")
-        until = time.monotonic() + 60
-        while len(told()) < times:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        comes_true(partial(lambda many: len(told()) >= many, times))
         files.error = None
         sign = files.read(HOLDER)
-        while files.read(HOLDER) == sign:
-            assert time.monotonic() < until
-            time.sleep(0.01)
+        comes_true(partial(lambda before: files.read(HOLDER) != before, sign))
     mine.release()
     assert len(told()) == 2
     assert all("too many versions" in one and "takes this run for dead" in one for one in told())
@@ -237,13 +239,6 @@ class Silent(PosixFiles):
         super().put(path, data, named_later=named_later)
 
 
-def is_gone(files: Files) -> bool:
-    until = time.monotonic() + 60
-    while files.info(HOLDER) is not None and time.monotonic() < until:
-        time.sleep(0.01)
-    return files.info(HOLDER) is None
-
-
 def test_an_end_does_not_wait_for_a_store_that_gives_no_answer(tmp_path: Path) -> None:
     """Whoever ends a run kills it after half a minute, and a store's client asks again for one, twice and more."""
     files = Silent(tmp_path)
@@ -254,7 +249,7 @@ def test_an_end_does_not_wait_for_a_store_that_gives_no_answer(tmp_path: Path) -
     files.reads.set()
     assert ended
     # Once there is an answer its sign goes all the same.
-    assert is_gone(files)
+    comes_true(lambda: files.info(HOLDER) is None)
 
 
 @pytest.mark.parametrize("when", ["while it is watched for", "behind the next one's"])
@@ -276,13 +271,14 @@ def test_a_sign_that_comes_late_is_nobodys_who_lives(tmp_path: Path, when: str) 
         assert acquired.result()
     files.puts.set()
     assert acquired.result()
-    until, beat = time.monotonic() + 60, 0
-    while beat < 3:
-        assert time.monotonic() < until
+
+    def has_given_three() -> bool:
         sign = json.loads(again.read(HOLDER))
-        beat = sign["beat"] if sign["id"] == mine_again._id else 0
+        return bool(sign["id"] == mine_again._id and sign["beat"] >= 3)
+
+    comes_true(has_given_three)
     mine_again.release()
-    assert is_gone(again)
+    comes_true(lambda: again.info(HOLDER) is None)
 
 
 @pytest.mark.parametrize("asleep", [1, 2], ids=["of whom it followed", "of whom that one followed"])
@@ -303,10 +299,8 @@ def test_a_late_sign_of_whoever_was_found_dead_silences_nobody(tmp_path: Path, a
         # It finds somebody else's sign, and gives none any more.
         sleeper._thread.join(20)
         assert not sleeper._thread.is_alive()
-    until, beat = time.monotonic() + 60, json.loads(again.read(HOLDER))["beat"]
-    while json.loads(again.read(HOLDER))["beat"] < beat + 2:
-        assert time.monotonic() < until
-        time.sleep(0.01)
+    beat = json.loads(again.read(HOLDER))["beat"]
+    comes_true(lambda: json.loads(again.read(HOLDER))["beat"] >= beat + 2)
     assert json.loads(again.read(HOLDER))["id"] == mine._id
     for _, sleeper in sleepers:
         sleeper.release()
