@@ -97,7 +97,7 @@ class KeptRecords:
         return self.spark
 
     def coalesce(self, tasks: int) -> KeptRecords:
-        """Dealt to so many tasks, to each about as much."""
+        """Dealt to so many tasks, to each about as much, whether a file can be cut or is one row group whole."""
         share = max(sum(one.bytes for one in self.files) // (tasks * _PIECES), 1)
         pieces = [
             (one.bytes // parts, number, replace(one, part=part, parts=parts))
@@ -107,7 +107,8 @@ class KeptRecords:
         ]
         dealt: list[list[KeptFile]] = [[] for _ in range(tasks)]
         least = [(0, number) for number in range(tasks)]
-        for size, _, piece in sorted(pieces, key=lambda one: (-one[0], one[1], one[2].part)):
+        # A file of one row group is all in its first piece, and the others have nothing: so first pieces are dealt first.
+        for size, _, piece in sorted(pieces, key=lambda one: (one[2].part, -one[0], one[1])):
             so_far, number = least[0]
             dealt[number].append(piece)
             heapq.heapreplace(least, (so_far + max(size, 1), number))

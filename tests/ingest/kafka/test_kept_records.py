@@ -87,6 +87,13 @@ def test_tasks_share_all_row_groups_and_no_record_comes_twice(tmp_path: Path, ta
         assert max(map(len, found)) < 2 * min(map(len, found))
 
 
+def test_files_of_one_row_group_each_are_not_all_for_one_task(tmp_path: Path) -> None:
+    files = [kept(tmp_path, f"{n}", n * 1_000, count, group=700)[0] for n, count in enumerate((650, 700))]
+    dealt = KeptRecords(None, files, Reading(every)).coalesce(2)  # type: ignore[arg-type]
+    found = [sum(batch.num_rows for batch in dealt.reading.read(share)) for share in dealt.shares]
+    assert sorted(found) == [650, 700]
+
+
 def test_only_what_is_wanted_comes_and_large_records_come_few_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
