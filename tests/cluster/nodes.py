@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.conftest import MEMORY
 from tests.jvms import SHORT_LIVED
 from tests.standalone import SPARK_HOME, Standalone, standalone
 
@@ -35,6 +36,9 @@ _SCRIPT = Path(__file__).with_name("node.sh")
 SPARK, FOLDER = Path("/mnt/spark"), Path("/mnt/node")
 
 _JAVA = Path("/mnt/java")
+
+# Where tests may keep their folders: while they run, temporary files are in one of these.
+_TEMPORARY = (Path(tempfile.gettempdir()), MEMORY)
 
 # A system's own Python is the machine's, not the driver's.
 _OF_THE_SYSTEM = ("/usr", "/usr/local")
@@ -113,7 +117,7 @@ def hidden() -> list[Path]:
         Path(sys.prefix),
         Path(sys.base_prefix),
         Path.home(),
-        Path(tempfile.gettempdir()),
+        *_TEMPORARY,
         cache_folder(),
     ]
     there = {path.resolve() for path in own if path.is_dir() and str(path.resolve()) not in _OF_THE_SYSTEM}
