@@ -53,8 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     lend()
     make_jvms_start_fast()
     _interpret_in_other_jvms()
-    # Heavy ones write gigabytes.
-    _keep_files_in_memory(room=(4 if "not heavy" in config.option.markexpr else 16) * 2**30)
+    _keep_files_in_memory(room=_room_for(config.option.markexpr) * 2**30)
     folder = tempfile.TemporaryDirectory()
     config.add_cleanup(folder.cleanup)
     os.environ["SSL_CERT_FILE"] = str(_one_authority(Path(folder.name)))
@@ -71,6 +70,11 @@ def _interpret_in_other_jvms() -> None:
     told = " ".join(f"-D{name}={value}" for name, value in INTERPRETED.items())
     if told not in (given := os.environ["SPARK_SUBMIT_OPTS"]):
         os.environ["SPARK_SUBMIT_OPTS"] = f"{given} {told}"
+
+
+def _room_for(marks: str) -> int:
+    """How many gibibytes the files of tests with such marks may take: heavy ones write several, and each node of a cluster unpacks all packages."""
+    return 64 if marks == "cluster" else 4 if "not heavy" in marks else 16
 
 
 def _keep_files_in_memory(room: int) -> None:
