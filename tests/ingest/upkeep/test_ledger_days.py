@@ -119,7 +119,7 @@ def test_what_one_batch_does_not_say_of_merged_rows_and_others_its_day_does_not_
 ) -> None:
     ended = [NOW - 40 * DAY] * 2
     rows = [
-        batch(number, at, number * 10, **{name: count})
+        {**batch(number, at, number * 10), name: count}
         for (number, at), count in zip(enumerate(ended), told, strict=True)
     ]
     (row,) = shortened(rows, ended, Bounds.of(NOW, 30, None))
