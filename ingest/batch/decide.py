@@ -271,6 +271,7 @@ def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRo
         rows_dropped=sum(counts.dropped.values()),
         rows_already=counts.already,
         rows_kept=_kept(counts) if decision.settled.pins.rules.tables.kept else None,
+        rows_added=_added(manifest) if decision.settled.pins.rules.tables.upserts else None,
         rows_by_reason={**counts.quarantined, **counts.dropped, **_lost(decision.attempt)},
         tables=len(counts.rows),
         files=len(files),
@@ -288,6 +289,11 @@ def _batch_row(pipeline: str, manifest: Manifest, decision: Decision) -> BatchRo
 
 def _kept(counts: Counts) -> int:
     return sum(rows for folder, rows in counts.kept.items() if folder != ALREADY)
+
+
+def _added(manifest: Manifest) -> int:
+    merged = {table.folder for table in manifest.tables if table.merging is not None}
+    return sum(rows for folder, rows in manifest.counts.rows.items() if folder not in merged)
 
 
 def _lost(attempt: Attempt) -> dict[str, int]:

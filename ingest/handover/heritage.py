@@ -41,7 +41,7 @@ from distributary.ingest.commit_log.writing import hand_over
 from distributary.ingest.handover.earlier import Earlier, Looking
 from distributary.ingest.handover.ending import Ending
 from distributary.ingest.handover.reaching import UNREACHED, Reaching
-from distributary.ingest.handover.taken_names import require_free_names
+from distributary.ingest.handover.taken_names import require_free_names, require_names_kept
 from distributary.ingest.kafka.offsets import Positions, highest
 from distributary.ingest.upkeep.replayed import REPLAYS, forget_records
 
@@ -66,7 +66,7 @@ class Heritage:
 
         Raises TablesOfAnotherRun where the user has to decide, or has to say that a run is dead; CheckpointMismatch where it is to
         go on with offsets that count other records in this world; CommitImpossible where a table lacks what the log gave it; ConfigError where a
-        column of ours would be that of a field of records.
+        column of ours would be that of a field of records, or rows are there that have it by another name.
         """
         owned = self.records.all()
         tables = sorted(table for table, owner in owned.items() if owner.pipeline == pipeline)
@@ -74,6 +74,7 @@ class Heritage:
             return self._without_owners(mode, pipeline, owned, confirmed, world)
         self._require_wanted(mode, tables)
         require_free_names(self._tables, tables)
+        require_names_kept(self._tables, tables)
         found = list(self._earlier(pipeline, owned))
         lost = [one for one in found if one.lost]
         self._require_dead({one.owner.generation: f"{one.owner}: {one.lost}" for one in lost}, confirmed)

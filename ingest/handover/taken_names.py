@@ -1,9 +1,10 @@
-"""Names that a new checkpoint's settings give to columns of ours, and that fields of records have in tables that are there."""
+"""Names that a new checkpoint's settings give to columns of ours: those that fields of records have in tables that are there, and those by which nobody finds the rows of these."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Container, Iterator
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -11,16 +12,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake.exceptions import DeltaError
 
-from distributary.errors import ConfigError
+from distributary.errors import ConfigError, PipelineError
 from distributary.ingest.columns.layout import source_of
 from distributary.ingest.columns.safe_names import CHANGES_TABLE, fold
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.handle import is_there, opened
-from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook
+from distributary.ingest.tables.known import ENTITY_PROPERTY, TableBook, are_named_by_text
 from distributary.ingest.tables.state import TableState, table_folder
 from distributary.values import without_logins
 
 _log = logging.getLogger(__name__)
+
+# By these rows are found, ordered and told apart.
+_NAMING = ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_ts", "kafka_key")
 
 
 def require_free_names(tables: TableBook, folders: Collection[str]) -> None:
@@ -34,6 +38,37 @@ def require_free_names(tables: TableBook, folders: Collection[str]) -> None:
                 f"sink.columns.{ours[fold(column)]}: table {state.place} has a column {column} with the values of a field of its records, and rows "
                 "to come would have something else there. Give it another name"
             )
+
+
+def require_names_kept(tables: TableBook, folders: Collection[str]) -> None:
+    """Raises ConfigError where tables say by other names than the settings where their rows came from: replays would bring these again, and keys get a second row."""
+    names = dict(tables.columns.given())
+    for folder, state in _states(tables, folders).items():
+        # What somebody else made has none of them yet, and gets them.
+        if ENTITY_PROPERTY not in state.properties or not _is_written_to(tables, folder, state):
+            continue
+        needed = (*_NAMING, *(("key_text",) if are_named_by_text(state.properties) else ()))
+        for role in needed:
+            if role in names and names[role] not in state.layout.names:
+                raise ConfigError(
+                    f"sink.columns.{role}: table {state.place} has no column {names[role]}, so its rows say that by another name, and nobody would "
+                    "find them by this one. Write it as it was; or move the table away, or have route.table name another, and read the topics "
+                    "once more with `start: again`"
+                )
+
+
+def _states(tables: TableBook, folders: Collection[str]) -> dict[str, TableState]:
+    """What these tables are, but for those that cannot be opened, which is told where they are asked for."""
+    try:
+        return tables.states(folders)
+    except ConnectionError:
+        raise
+    except (PipelineError, DeltaError, OSError):
+        found = dict[str, TableState]()
+    for folder in folders:
+        with suppress(PipelineError, DeltaError, OSError):
+            found.update(tables.states([folder]))
+    return found
 
 
 def _has(state: TableState, column: str) -> bool:

@@ -5,9 +5,11 @@ Those that say where a row came from are the first, so that later columns follow
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import pyarrow as pa
 
-from distributary.ingest.columns.layout import NO_FIELD, SOURCE, Layout, is_own
+from distributary.ingest.columns.layout import NO_FIELD, SOURCE, Layout, is_own, source_of
 from distributary.ingest.kafka.records import TEXT, TIMESTAMP
 from distributary.ingest.settings.groups import Columns
 
@@ -44,7 +46,9 @@ def payload_layout(columns: Columns, table: pa.Schema) -> Layout:
     """The payload columns of a table, the column of rescued values among them if there is one."""
     own = {field.name for field in kafka_fields(columns)}
     kept = [field for field in table if field.name not in own]
-    return Layout(pa.schema([_nobodys(field) if field.name == columns.rescued else field for field in kept]))
+    # A field is elsewhere where its own name was taken: by a column of ours, as the settings called it then.
+    elsewhere = {source_of(field) for field in kept if field.metadata and source_of(field) != field.name}
+    return Layout(pa.schema([_as_read(columns, field, elsewhere) for field in kept]))
 
 
 def with_rescued(columns: Columns, layout: Layout) -> Layout:
@@ -56,14 +60,26 @@ def with_rescued(columns: Columns, layout: Layout) -> Layout:
 
 def of_records(columns: Columns, layout: Layout) -> Layout:
     """The layout without the column of rescued values, and without those that no record has: what a record's columns are held against."""
-    kept = [column for column in layout.columns if column.name != columns.rescued and not is_own(column)]
+    kept = [column for column in layout.columns if column.name != columns.rescued and not _is_nobodys(column)]
     return layout if len(kept) == len(layout.columns) else Layout(pa.schema(kept))
 
 
-def _nobodys(column: pa.Field) -> pa.Field:
-    """The column as one that no field of a payload is for: a field of its name has a column of another name."""
-    return column.with_metadata({SOURCE: NO_FIELD.encode("utf-8", "surrogatepass")})
+def _as_read(columns: Columns, column: pa.Field, elsewhere: Container[str]) -> pa.Field:
+    if column.name == columns.rescued:
+        return _nobodys(column)
+    taken = column.name in elsewhere and source_of(column) == column.name
+    return _nobodys(column, column.name) if taken else column
+
+
+def _nobodys(column: pa.Field, which: str = "") -> pa.Field:
+    """The column as one that no field of a payload is for: a field of its name has a column of another name. `which` tells it from others of a table."""
+    return column.with_metadata({SOURCE: f"{NO_FIELD}{which}".encode("utf-8", "surrogatepass")})
+
+
+def _is_nobodys(column: pa.Field) -> bool:
+    return source_of(column).startswith(NO_FIELD)
 
 
 def _as_stored(columns: Columns, column: pa.Field) -> pa.Field:
-    return column.remove_metadata() if column.name == columns.rescued else column
+    ours = column.name == columns.rescued or (_is_nobodys(column) and not is_own(column))
+    return column.remove_metadata() if ours else column

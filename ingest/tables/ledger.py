@@ -56,6 +56,7 @@ BATCHES_SCHEMA = pa.schema(
         ("rows_unchanged", pa.int64()),
         ("expectations", pa.string()),
         ("rows_kept", pa.int64()),
+        ("rows_added", pa.int64()),
     ]
 )
 
@@ -136,6 +137,7 @@ class BatchRow:
                     were deleted as too old
     expectations    table's folder -> expectation -> (records that met it, records that did not); None where no table with records expects anything
     rows_kept       records that were kept as they came; None where that was not wanted
+    rows_added      of rows_tables those for tables to which each is added; None where no rule asks for others
     """
 
     pipeline: str
@@ -169,6 +171,7 @@ class BatchRow:
     rows_unchanged: int | None = None
     expectations: Mapping[str, Mapping[str, Sequence[int]]] | None = None
     rows_kept: int | None = None
+    rows_added: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -103,6 +103,7 @@ def _together(rows: Sequence[Row]) -> Sequence[Row]:
             "first_batch_id": first_id(rows[0]),
             "started_at": rows[0]["started_at"],
             "rows_kept": _sum_if_all_tell([row.get("rows_kept") for row in rows]),
+            "rows_added": _sum_if_all_tell([row.get("rows_added") for row in rows]),
             "rows_purged": _sum_if_any(row.get("rows_purged") for row in rows),
             "requests": _sum_if_any(row.get("requests") for row in rows),
             "rows_by_reason": _counts(rows, "rows_by_reason"),

@@ -50,7 +50,7 @@ class Rows:
         return self.tables + self.quarantined + self.dropped + self.already
 
 
-_REASONS = "rows_by_reason"
+_REASONS, _ADDED = "rows_by_reason", "rows_added"
 
 SUMS = {one.name: f"rows_{one.name}" for one in fields(Rows) if one.name != "by_reason"}
 
@@ -103,7 +103,7 @@ def read_ledger(lake: Lake, again: Mapping[BatchKey, int] = NOTHING_TWICE) -> li
         return None
     there = {part.name for part in table.schema().fields}
     # Ledgers of earlier versions lack these columns.
-    later = [*SUMS.values(), _REASONS, *MERGED_ROWS, "first_batch_id"]
+    later = [*SUMS.values(), _REASONS, *MERGED_ROWS, _ADDED, "first_batch_id"]
     wanted = [
         "pipeline",
         "generation",
@@ -145,6 +145,9 @@ def _rows(row: Mapping[str, Any]) -> Rows:
 
 def _merged(row: Mapping[str, Any]) -> int | None:
     told = [row[name] for name in MERGED_ROWS if row.get(name) is not None]
+    if not told and row.get(_ADDED) is not None:
+        # What became of them no commit said by then; all others were to be added.
+        return int(row["rows_tables"] - row[_ADDED])
     return sum(told) if told else None
 
 

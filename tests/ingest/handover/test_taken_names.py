@@ -1,4 +1,4 @@
-"""A new checkpoint whose settings give a column of ours the name that a field of records has in a table that is there: it is refused, and nothing is mixed."""
+"""A new checkpoint whose settings give a column of ours the name that a field of records has in a table that is there, or one by which its rows are not found: it is refused, and nothing is mixed."""
 
 from __future__ import annotations
 
@@ -73,8 +73,25 @@ def test_it_is_refused_by_name(root: Path, mode: StartMode, columns: Columns, ro
     assert not (root / "second").exists()
 
 
+@pytest.mark.parametrize("mode", ["from_tables", "again"])
+def test_rows_that_are_there_keep_the_names_by_which_they_are_found(root: Path, mode: StartMode) -> None:
+    """By others a replay saw none of them, and the key of a record that came again got a second row."""
+    for role in ("kafka_topic", "kafka_partition", "kafka_offset", "kafka_ts", "kafka_key"):
+        why = rf"sink.columns.{role}: table .*{GOLF} has no column at.*as it was; or move"
+        with pytest.raises(ConfigError, match=why):
+            with_columns(root, Columns(**{role: "at"})).start(mode, "games", (), WORLD)
+    assert not (root / "second").exists()
+
+
+def test_a_table_that_nobody_can_open_is_told_of_where_it_is_asked_for(root: Path) -> None:
+    for entry in (root / "lake" / GOLF / "_delta_log").glob("*.json"):
+        entry.write_text("{")
+    started = with_columns(root, Columns(kafka_offset="at")).start("again", "games", (), WORLD)
+    assert started.mode == "again"
+
+
 def test_other_names_are_free(root: Path) -> None:
-    for columns in (Columns(), Columns(key_text="key"), Columns(kafka_ts="at", rescued="rest")):
+    for columns in (Columns(), Columns(key_text="key"), Columns(schema_id="id", rescued="rest")):
         assert with_columns(root, columns).start("from_tables", "games", (), WORLD).mode == "from_tables"
     others = with_columns(root, Columns(kafka_ts="ts"), "other_{}".format)
     assert others.start("again", "games", (), WORLD).mode == "again"

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from distributary.ingest.columns.growth import GrowthRules, changes, grown
 from distributary.ingest.columns.layout import Layout
+from distributary.ingest.conform.conversion import conversion_for
 from distributary.ingest.kafka.columns import (
     kafka_arrays,
     kafka_fields,
@@ -14,7 +15,7 @@ from distributary.ingest.kafka.columns import (
     table_schema,
     with_rescued,
 )
-from distributary.ingest.settings.groups import Columns
+from distributary.ingest.settings.groups import Columns, Policies
 
 LAYOUT = Layout(
     pa.schema([("a", pa.int64()), pa.field("b_", pa.string(), metadata={"distributary.source": "b "})])
@@ -72,3 +73,24 @@ def test_the_day_in_kafka_is_that_of_utc_and_there_only_where_it_has_a_name() ->
     assert "day" not in [one.name for one in kafka_fields(Columns())]
     assert len(kafka_arrays(Columns(), raw, ids)) == len(kafka_fields(Columns()))
     assert payload_layout(columns, table_schema(columns, LAYOUT)) == LAYOUT
+
+
+def test_a_column_of_ours_that_the_settings_call_otherwise_by_now_gets_no_values_of_a_field() -> None:
+    """A field of its name has had another column since before: with two for one field each batch ended with an error."""
+    before, now = Columns(), Columns(schema_id="by_schema")
+    record = pa.schema([("schema_id", pa.int64()), ("level", pa.int64())])
+    table = table_schema(
+        before, grown(Layout(pa.schema([])), record, GrowthRules(reserved=before.reserved()))
+    )
+    *_, elsewhere, _ = table.names
+    layout = payload_layout(now, table)
+    held = of_records(now, layout).columns
+    rows = pa.RecordBatch.from_pylist([{"schema_id": 7, "level": 1}], record)
+    assert conversion_for(record, held, Policies()).apply(rows).rows.to_pylist() == [
+        {elsewhere: 7, "level": 1}
+    ]
+    assert grown(layout, record, GrowthRules(reserved=now.reserved())) is layout
+    assert not changes(layout.columns, Layout.read(layout.serialized).columns)
+    whole = table_schema(now, with_rescued(now, layout))
+    assert whole.field("schema_id").metadata is None
+    assert payload_layout(now, whole) == with_rescued(now, layout)

@@ -113,16 +113,17 @@ def test_a_partition_that_came_later_has_its_own_stretch() -> None:
 
 
 @pytest.mark.parametrize(("told", "sum_"), [((1, 2), 3), ((1, None), None), ((None, None), None)])
-def test_what_one_batch_does_not_say_of_merged_rows_its_day_does_not_say(
-    told: tuple[int | None, int | None], sum_: int | None
+@pytest.mark.parametrize("name", ["rows_inserted", "rows_added"])
+def test_what_one_batch_does_not_say_of_merged_rows_and_others_its_day_does_not_say(
+    name: str, told: tuple[int | None, int | None], sum_: int | None
 ) -> None:
     ended = [NOW - 40 * DAY] * 2
     rows = [
-        batch(number, at, number * 10, rows_inserted=count)
+        {**batch(number, at, number * 10), name: count}
         for (number, at), count in zip(enumerate(ended), told, strict=True)
     ]
     (row,) = shortened(rows, ended, Bounds.of(NOW, 30, None))
-    assert row["rows_inserted"] == sum_
+    assert row[name] == sum_
 
 
 def test_what_may_be_gone_from_quarantine_is_said_of_single_batches_and_of_days() -> None:
