@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from distributary.errors import ConfigError
 from distributary.files import tag_of
 from distributary.ingest.storage.authorities import authorities_of, keep_trusted
-from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
+from distributary.ingest.storage.option_types import (
+    Address,
+    Config,
+    ForObstore,
+    Text,
+    at_odds,
+    delta_name,
+    delta_text,
+    delta_time,
+    given,
+)
 from distributary.ingest.storage.place import Kind, Place
 from distributary.ingest.storage.s3_options import ROLE_OF_ONE, S3, file_with_keys, forget_empty, region_of
 from distributary.passed_on_options import ClientOptions, without_secrets
@@ -136,6 +145,11 @@ class Azure(Group):
             account_key=self.account_key,
             sas_key=self.sas_token,
             tenant_id=self.tenant_id,
+    def told_by(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Where a container is given its identity, for delta-rs, which would ask the machine for one."""
+        endpoint = environment.get("IDENTITY_ENDPOINT")
+        return {"AZURE_MSI_ENDPOINT": endpoint} if endpoint else {}
+
             client_id=self.client_id,
             client_secret=self.client_secret,
             federated_token_file=self.federated_token_file,
@@ -217,8 +231,8 @@ class Http(Group):
         if self.ca_file is not None:
             keep_trusted(self.ca_file)
         patience = {
-            "timeout": _delta_time(self.timeout_seconds),
-            "retry_timeout": _delta_time(self.retry_seconds),
+            "timeout": delta_time(self.timeout_seconds),
+            "retry_timeout": delta_time(self.retry_seconds),
         }
         return {**patience, **self._proxy()}
 
@@ -230,16 +244,6 @@ class Http(Group):
         if self.proxy is None:
             return {}
         return {"proxy_url": self.proxy} | ({"proxy_excludes": self.no_proxy} if self.no_proxy else {})
-
-
-@dataclass(frozen=True, slots=True)
-class ForObstore:
-    """What obstore takes to open a store."""
-
-    config: Mapping[str, Any]
-    client: Mapping[str, Any]
-    retry: Mapping[str, Any]
-    credentials: AwsCredentials | None
 
 
 class StorageOptions(Group):
@@ -279,10 +283,11 @@ class StorageOptions(Group):
         self._require_no_other(place, os.environ)
         self.require_delta_alike(place, os.environ)
         options = {
-            _delta_name(place, name): _delta_text(value) for name, value in self._config(place).items()
+            delta_name(place.kind, name): delta_text(value) for name, value in self._config(place).items()
         }
         plain = {"allow_http": "true"} if self._is_plain(place) else {}
-        told = self.s3.told_by(os.environ) if place.kind == "s3" else {}
+        clouds: Mapping[Kind, S3 | Azure] = {"s3": self.s3, "azure": self.azure}
+        told = clouds[place.kind].told_by(os.environ) if place.kind in clouds else {}
         return {**told, **options, **self._delta_keys(place), **self.http.for_delta(), **plain}
 
     def tell(self, place: Place, environment: MutableMapping[str, str]) -> None:
@@ -411,26 +416,3 @@ def _refuse(place: Place, variables: Iterable[str]) -> None:
             " unset it for this program and its executors (where another pipeline of the program has set it, give that one a process of its own),"
             " or leave the matter to the environment"
         )
-
-
-_DELTA_PREFIX = {"s3": "AWS_", "azure": "AZURE_STORAGE_", "gcs": "GOOGLE_"}
-
-
-def _delta_name(place: Place, name: str) -> str:
-    if name == "federated_token_file":
-        return "AZURE_FEDERATED_TOKEN_FILE"
-    # By this name alone delta-rs knows that it does not speak to AWS.
-    return (
-        "AWS_ENDPOINT_URL"
-        if (place.kind, name) == ("s3", "endpoint")
-        else _DELTA_PREFIX[place.kind] + name.upper()
-    )
-
-
-def _delta_time(seconds: float) -> str:
-    # It reads no exponent.
-    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
-
-
-def _delta_text(value: str | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else value
