@@ -58,6 +58,8 @@ _AZURE_WAYS: Mapping[str, tuple[tuple[str, ...], bool]] = {
 }
 
 _DELTAS_AZURE_WAYS = ("key", "signature", "token", "secret", "identity")
+# Where it is told a client or a tenant, it first looks for what goes with them.
+_DELTAS_AZURE_WAYS_OF_NAMED = ("key", "secret", "identity", "signature", "token")
 
 _GOOGLE_FILES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH")
 
@@ -94,8 +96,7 @@ class Azure(Group):
 
     def at_odds(self, environment: Mapping[str, str]) -> Iterator[str]:
         """Variables that speak of another one than who asks here, and that the crate asks first."""
-        ways = (self.account_key, self.sas_token, self.client_secret, self.federated_token_file)
-        if not any(ways):
+        if self._is_left:
             return
         yield from at_odds(
             environment, "AZURE_SKIP_SIGNATURE", "AZURE_STORAGE_USE_EMULATOR", "AZURE_STORAGE_TOKEN"
@@ -109,8 +110,8 @@ class Azure(Group):
                 yield from at_odds(environment, "AZURE_FEDERATED_TOKEN_FILE")
 
     def two_of(self, environment: Mapping[str, str]) -> list[str]:
-        """Where nobody is named, the variables of two who would ask: obstore looks for them in another order than delta-rs."""
-        if self != Azure(account=self.account, endpoint=self.endpoint):
+        """Where it is left to the environment by what is asked, the variables of two who would ask: obstore looks for them in another order than delta-rs."""
+        if not self._is_left:
             return []
         told = {
             way: list(at_odds(environment, *names))
@@ -118,11 +119,18 @@ class Azure(Group):
             if not needs_ids or self._has_ids(environment)
         }
         obstore = next((way for way in _AZURE_WAYS if told.get(way)), None)
-        delta = next((way for way in _DELTAS_AZURE_WAYS if told.get(way)), None)
+        named = (self.client_id or self.tenant_id) is not None
+        order = _DELTAS_AZURE_WAYS_OF_NAMED if named else _DELTAS_AZURE_WAYS
+        delta = next((way for way in order if told.get(way)), None)
         # By its token and by its secret it is one client.
         if obstore is None or delta is None or obstore == delta or {obstore, delta} == {"identity", "secret"}:
             return []
         return [*told[obstore], *told[delta]]
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether the environment says by what is asked, be it that it is said who asks."""
+        return not (self.account_key or self.sas_token or self.client_secret or self.federated_token_file)
 
     def _is_another_in_pod(self, environment: Mapping[str, str]) -> bool:
         """Whether a pod's token would be asked with, and is not known to be of the client whose secret is given."""

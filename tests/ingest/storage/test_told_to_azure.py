@@ -101,3 +101,37 @@ def test_tables_are_asked_for_by_the_identity_that_files_are_where_a_container_h
     with pytest.raises((DeltaError, OSError)):
         opened(files)
     assert cloud.hosts() == same
+
+
+@pytest.mark.parametrize(
+    "named", [{"client_id": "client"}, {"tenant_id": "tenant"}, {"client_id": "c", "tenant_id": "t"}]
+)
+@pytest.mark.parametrize(
+    ("environment", "two"),
+    [
+        ({**TOKEN, **KEY}, True),
+        ({**TOKEN, **SIGNATURE}, True),
+        ({**IDS, **TOKEN, **IDENTITY}, True),
+        ({**IDS, **TOKEN, **SECRET}, True),
+        ({**IDS, **SIGNATURE, **IDENTITY}, False),
+        ({**IDS, **SIGNATURE, **SECRET}, False),
+        ({**IDS, **SECRET, **IDENTITY}, False),
+        ({**IDS, **KEY, **IDENTITY}, False),
+        ({**IDS, **IDENTITY}, False),
+        (TOKEN, False),
+    ],
+)  # fmt: skip
+def test_who_is_named_without_what_he_asks_by_is_refused_where_tables_would_be_opened_by_something_else(
+    monkeypatch: pytest.MonkeyPatch, named: dict[str, str], environment: dict[str, str], two: bool
+) -> None:
+    """delta-rs looks for what goes with a client or a tenant that it is told before it looks at signatures and tokens, and obstore at tokens first."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    given = StorageOptions.model_validate({"azure": named})
+    given.for_obstore(CONTAINER)
+    if not two:
+        given.for_delta(CONTAINER)
+        return
+    with pytest.raises(ConfigError, match=r"AZURE_STORAGE_TOKEN.* are two who would ask") as caught:
+        given.for_delta(CONTAINER)
+    assert "planted" not in str(caught.value)
