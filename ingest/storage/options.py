@@ -273,6 +273,7 @@ class StorageOptions(Group):
         if place.kind == "s3":
             forget_empty(os.environ)
         self._require_no_other(place, os.environ)
+        _require_known(place, self.azure.endpoint or any(map(os.environ.get, _ADDRESSES["azure"])))
         client = {**self.http.client(), "allow_http": self._is_plain(place)}
         retry = {"retry_timeout": timedelta(seconds=self.http.retry_seconds)}
         credentials = self._asked_for(place)
@@ -329,6 +330,7 @@ class StorageOptions(Group):
 
         It opens tables, and nothing else: what is beside them, and workers, are no concern of it.
         """
+        _require_known(place)
         if place.kind == "azure" and (found := self.azure.two_of(environment)):
             raise ConfigError(
                 f"storage: {', '.join(found)} in the environment are two who would ask, for {place}: one for files, and delta-rs as the other for tables; "
@@ -421,6 +423,15 @@ def _refuse(place: Place, variables: Iterable[str]) -> None:
     if found := sorted(set(variables)):
         raise ConfigError(
             f"storage: {', '.join(found)} in the environment would be taken beside what storage.{place.kind} says, for {place};"
+def _require_known(place: Place, address: object = None) -> None:
+    """Raises ConfigError for an account of another cloud, unless its address is said."""
+    if place.is_of_another_cloud and not address:
+        raise ConfigError(
+            f"storage: {place} is in another cloud than Azure's public one, of which no client knows by such a URL; write az://container/lake, with account "
+            "and endpoint in storage.azure"
+        )
+
+
             " unset it for this program and its executors (where another pipeline of the program has set it, give that one a process of its own),"
             " or leave the matter to the environment"
         )

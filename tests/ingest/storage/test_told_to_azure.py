@@ -135,3 +135,24 @@ def test_who_is_named_without_what_he_asks_by_is_refused_where_tables_would_be_o
     with pytest.raises(ConfigError, match=r"AZURE_STORAGE_TOKEN.* are two who would ask") as caught:
         given.for_delta(CONTAINER)
     assert "planted" not in str(caught.value)
+
+
+@pytest.mark.parametrize("where", ["games.dfs.core.usgovcloudapi.net", "onelake.dfs.fabric.microsoft.com"])
+def test_an_account_of_another_cloud_is_not_taken_for_the_one_of_its_name_in_the_public_one(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Which may be anybody's, and was asked by whatever keys there are. delta-rs knows no such URL in any case."""
+    place = Place.parse(f"abfss://lake@{where}/tables")
+    given = StorageOptions.model_validate({"azure": {"sas_token": "sv=1&sig=planted"}})
+    for told in (given.for_obstore, given.for_delta):
+        with pytest.raises(
+            ConfigError, match=r"write az://container/lake, with account and endpoint"
+        ) as caught:
+            told(place)
+        assert "planted" not in str(caught.value)
+    # Files that land there are read where its address is said.
+    StorageOptions.model_validate({"azure": {"endpoint": f"https://{where}"}}).for_obstore(place)
+    monkeypatch.setenv("AZURE_STORAGE_ENDPOINT", f"https://{where}")
+    given.for_obstore(place)
+    with pytest.raises(ConfigError, match="in another cloud"):
+        given.for_delta(place)
