@@ -145,6 +145,11 @@ class Azure(Group):
         client = self.client_id or any(at_odds(environment, *_AZURE_CLIENTS))
         return bool(client and (self.tenant_id or any(at_odds(environment, *_AZURE_TENANTS))))
 
+    def told_by(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Where a container is given its identity, for delta-rs, which would ask the machine for one."""
+        endpoint = environment.get("IDENTITY_ENDPOINT")
+        return {"AZURE_MSI_ENDPOINT": endpoint} if endpoint else {}
+
     def config(self, account: str | None) -> Config:
         """By the crate's own names; `account` is the one that the URL names."""
         return given(
@@ -153,11 +158,6 @@ class Azure(Group):
             account_key=self.account_key,
             sas_key=self.sas_token,
             tenant_id=self.tenant_id,
-    def told_by(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """Where a container is given its identity, for delta-rs, which would ask the machine for one."""
-        endpoint = environment.get("IDENTITY_ENDPOINT")
-        return {"AZURE_MSI_ENDPOINT": endpoint} if endpoint else {}
-
             client_id=self.client_id,
             client_secret=self.client_secret,
             federated_token_file=self.federated_token_file,
@@ -340,7 +340,7 @@ class StorageOptions(Group):
             return
         login = self.s3.login
         _refuse(place, self.s3.at_odds_with_delta(environment))
-        if found := sorted(self.s3.taken_for_aws(environment)):
+        if found := sorted(self.s3.taken_for_aws(environment, proxied=self.http.proxy is not None)):
             raise ConfigError(
                 f"storage: delta-rs would take {', '.join(found)} in the environment for AWS's variables of like names, for {place}, and ask with that; "
                 "unset it for this program, or give it another name"
@@ -351,6 +351,11 @@ class StorageOptions(Group):
             raise ConfigError(
                 f"storage: {', '.join(roles)} in the environment is a role that delta-rs alone would take on, for {place}; "
                 "unset it for this program, and name the role as storage.s3.login.role_arn"
+            )
+        if found := login.container_of_delta(environment):
+            raise ConfigError(
+                f"storage: {found[0]} in the environment gives keys that delta-rs alone would take, for {place}; unset it for this program, or put the token that "
+                "goes with it into a file and name that in AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
             )
         if login.left_to_files(environment) and (file := file_with_keys(environment, login)) is not None:
             raise ConfigError(
@@ -418,11 +423,6 @@ class StorageOptions(Group):
         }
 
 
-def _refuse(place: Place, variables: Iterable[str]) -> None:
-    """Raises ConfigError where there are variables that would be taken beside, or in the place of, what the settings say."""
-    if found := sorted(set(variables)):
-        raise ConfigError(
-            f"storage: {', '.join(found)} in the environment would be taken beside what storage.{place.kind} says, for {place};"
 def _require_known(place: Place, address: object = None) -> None:
     """Raises ConfigError for an account of another cloud, unless its address is said."""
     if place.is_of_another_cloud and not address:
@@ -432,6 +432,11 @@ def _require_known(place: Place, address: object = None) -> None:
         )
 
 
+def _refuse(place: Place, variables: Iterable[str]) -> None:
+    """Raises ConfigError where there are variables that would be taken beside, or in the place of, what the settings say."""
+    if found := sorted(set(variables)):
+        raise ConfigError(
+            f"storage: {', '.join(found)} in the environment would be taken beside what storage.{place.kind} says, for {place};"
             " unset it for this program and its executors (where another pipeline of the program has set it, give that one a process of its own),"
             " or leave the matter to the environment"
         )

@@ -125,6 +125,20 @@ class S3Login(Group):
             else list(at_odds(environment, *_ROLES_OF_DELTA))
         )
 
+    def container_of_delta(self, environment: Mapping[str, str]) -> list[str]:
+        """Where nobody is named, the variable with an address of keys that delta-rs asks, and nobody else: obstore takes it with a file of its token alone."""
+        keys, role = (
+            all(map(environment.get, names))
+            for names in (
+                ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+                ("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+            )
+        )
+        alike = any(map(environment.get, _CONTAINERS_OF_ALL))
+        if not self.is_nobody or self.asked_for or _is_elsewhere(environment) or keys or role or alike:
+            return []
+        return list(at_odds(environment, "AWS_CONTAINER_CREDENTIALS_FULL_URI"))
+
     @property
     def asked_for(self) -> bool:
         """Whether the keys have to be asked for."""
@@ -137,6 +151,10 @@ class S3Login(Group):
 
 # By these delta-rs takes on a role, and no other client.
 _ROLES_OF_DELTA = ("AWS_IAM_ROLE_ARN", "AWS_S3_ASSUME_ROLE_ARN")
+
+
+# By these a container's keys are found by all that ask.
+_CONTAINERS_OF_ALL = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
 
 
 # Whatever these say, delta-rs asks for keys as AWS's own tools do, wherever the store is: one is left behind where it once had locks in DynamoDB.
@@ -273,8 +291,10 @@ class S3(Group):
         if self.is_aws(environment) and self.login != S3Login():
             yield from at_odds(environment, *_ROLES_OF_DELTA)
 
-    def taken_for_aws(self, environment: Mapping[str, str]) -> Iterator[str]:
-        """Variables that delta-rs, and nobody else, would take for AWS's own, as it does without the `AWS_` before their names."""
+    def taken_for_aws(self, environment: Mapping[str, str], *, proxied: bool) -> Iterator[str]:
+        """Variables that delta-rs, and nobody else, would take for AWS's own, as it does without the `AWS_` before their names; `proxied` is whether it is told of a proxy."""
+        if not proxied:
+            yield from _others(environment, ("PROXY_URL",), environment.get("AWS_PROXY_URL"))
         login, static = self.login, environment.get("AWS_ACCESS_KEY_ID")
         is_left = login.is_nobody and not login.asked_for
         if (
