@@ -61,6 +61,9 @@ _DELTAS_AZURE_WAYS = ("key", "signature", "token", "secret", "identity")
 # Where it is told a client or a tenant, it first looks for what goes with them.
 _DELTAS_AZURE_WAYS_OF_NAMED = ("key", "secret", "identity", "signature", "token")
 
+# Where machines and containers of clouds ask for their own keys, in clear: a proxy would be told them, or give those of its own machine.
+_OF_MACHINES = ("169.254.0.0/16", "fd00:ec2::/32", "metadata.google.internal")
+
 _GOOGLE_FILES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH")
 
 
@@ -215,7 +218,7 @@ class Http(Group):
     """How any store's address is reached, and how patiently."""
 
     proxy: Address = None
-    """A proxy for all requests."""
+    """A proxy for all requests, but for those by which a machine or a container of a cloud asks for its own keys."""
     no_proxy: Text = None
     """Hosts, separated by commas, that are reached without it."""
     ca_file: OptionalFile = None
@@ -251,7 +254,8 @@ class Http(Group):
     def _proxy(self) -> dict[str, str]:
         if self.proxy is None:
             return {}
-        return {"proxy_url": self.proxy} | ({"proxy_excludes": self.no_proxy} if self.no_proxy else {})
+        around = ",".join(filter(None, (self.no_proxy, *_OF_MACHINES)))
+        return {"proxy_url": self.proxy, "proxy_excludes": around}
 
 
 class StorageOptions(Group):

@@ -29,11 +29,12 @@ def behind(store: Store, **http: str) -> Files:
     return open_files(Place.parse(f"{store.url}/{uuid.uuid4().hex}"), StorageOptions.model_validate(options))
 
 
-@pytest.fixture(params=["through", "around"])
+@pytest.fixture(params=["through", "around", "around all that are near"])
 def files(s3_store: Store, request: pytest.FixtureRequest) -> Iterator[Files]:
     """A place behind a proxy, and one for which a proxy that is not there is not to be asked."""
-    if request.param == "around":
-        yield behind(s3_store, proxy=f"http://127.0.0.1:{free_port()}", no_proxy="127.0.0.1")
+    if request.param.startswith("around"):
+        near = "127.0.0.1" if request.param == "around" else "127.0.0.0/8"
+        yield behind(s3_store, proxy=f"http://127.0.0.1:{free_port()}", no_proxy=near)
         return
     with relayed(s3_store.port) as relay:
         yield behind(s3_store, proxy=f"http://127.0.0.1:{relay.port}")
