@@ -344,7 +344,7 @@ class StorageOptions(Group):
             return
         login = self.s3.login
         _refuse(place, self.s3.at_odds_with_delta(environment))
-        if found := sorted(self.s3.taken_for_aws(environment, proxied=self.http.proxy is not None)):
+        if found := sorted(self.s3.taken_for_aws(environment)):
             raise ConfigError(
                 f"storage: delta-rs would take {', '.join(found)} in the environment for AWS's variables of like names, for {place}, and ask with that; "
                 "unset it for this program, or give it another name"

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # Put into the environment with a role that delta-rs finds there alone, and that one pipeline of the program has: nobody else has it.
 ROLE_OF_ONE = "DISTRIBUTARY_AWS_ROLE_OF_ONE"
 
+# A proxy that nothing is asked by way of: names, and addresses of either kind.
+_NO_PROXY = {"proxy_url": "http://127.0.0.1", "proxy_excludes": "*,0.0.0.0/0,::/0"}
+
 # Where the crate asks if nobody says where.
 _FIRST_REGION = "us-east-1"
 
@@ -291,10 +294,8 @@ class S3(Group):
         if self.is_aws(environment) and self.login != S3Login():
             yield from at_odds(environment, *_ROLES_OF_DELTA)
 
-    def taken_for_aws(self, environment: Mapping[str, str], *, proxied: bool) -> Iterator[str]:
-        """Variables that delta-rs, and nobody else, would take for AWS's own, as it does without the `AWS_` before their names; `proxied` is whether it is told of a proxy."""
-        if not proxied:
-            yield from _others(environment, ("PROXY_URL",), environment.get("AWS_PROXY_URL"))
+    def taken_for_aws(self, environment: Mapping[str, str]) -> Iterator[str]:
+        """Variables that delta-rs, and nobody else, would take for AWS's own, as it does without the `AWS_` before their names."""
         login, static = self.login, environment.get("AWS_ACCESS_KEY_ID")
         is_left = login.is_nobody and not login.asked_for
         if (
@@ -322,6 +323,10 @@ class S3(Group):
         # Other programs' are of seconds without a unit, which it cannot read.
         patience = "5s" if environment.get("CONNECT_TIMEOUT") else None
         told = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": region, "connect_timeout": patience}
+        proxy = environment.get("AWS_PROXY_URL")
+        if environment.get("PROXY_URL"):
+            # Other programs' is none of its own, and may be no address at all.
+            told |= {"proxy_url": proxy} if proxy else _NO_PROXY
         return {name: value for name, value in told.items() if value}
 
     def _address(self, bucket: str) -> str | None:

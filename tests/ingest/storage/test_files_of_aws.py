@@ -170,8 +170,6 @@ OWN = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": "hush"}
         # The tables would be looked for there, and all else where the settings say.
         (s3(login=KEYS), {}, "ENDPOINT"),
         (s3(), {}, "ENDPOINT_URL"),
-        # Tables alone would be asked for by way of it, whatever it is for.
-        (s3(login=KEYS, endpoint="http://127.0.0.1:9000"), {}, "PROXY_URL"),
     ],
 )
 def test_what_delta_rs_would_take_for_a_variable_of_aws_is_refused(
