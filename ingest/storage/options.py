@@ -8,14 +8,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from distributary.errors import ConfigError
 from distributary.files import tag_of
 from distributary.ingest.storage.authorities import authorities_of, keep_trusted
-from distributary.ingest.storage.option_types import Address, Config, Text, at_odds, given
+from distributary.ingest.storage.option_types import (
+    Address,
+    Config,
+    ForObstore,
+    Text,
+    at_odds,
+    delta_name,
+    delta_text,
+    delta_time,
+    given,
+)
 from distributary.ingest.storage.place import Kind, Place
 from distributary.ingest.storage.s3_options import ROLE_OF_ONE, S3, file_with_keys, forget_empty, region_of
 from distributary.passed_on_options import ClientOptions, without_secrets
@@ -49,6 +58,11 @@ _AZURE_WAYS: Mapping[str, tuple[tuple[str, ...], bool]] = {
 }
 
 _DELTAS_AZURE_WAYS = ("key", "signature", "token", "secret", "identity")
+# Where it is told a client or a tenant, it first looks for what goes with them.
+_DELTAS_AZURE_WAYS_OF_NAMED = ("key", "secret", "identity", "signature", "token")
+
+# Where machines and containers of clouds ask for their own keys, in clear: a proxy would be told them, or give those of its own machine.
+_OF_MACHINES = ("169.254.0.0/16", "fd00:ec2::/32", "metadata.google.internal")
 
 _GOOGLE_FILES = ("GOOGLE_SERVICE_ACCOUNT", "GOOGLE_SERVICE_ACCOUNT_PATH")
 
@@ -85,8 +99,7 @@ class Azure(Group):
 
     def at_odds(self, environment: Mapping[str, str]) -> Iterator[str]:
         """Variables that speak of another one than who asks here, and that the crate asks first."""
-        ways = (self.account_key, self.sas_token, self.client_secret, self.federated_token_file)
-        if not any(ways):
+        if self._is_left:
             return
         yield from at_odds(
             environment, "AZURE_SKIP_SIGNATURE", "AZURE_STORAGE_USE_EMULATOR", "AZURE_STORAGE_TOKEN"
@@ -100,8 +113,8 @@ class Azure(Group):
                 yield from at_odds(environment, "AZURE_FEDERATED_TOKEN_FILE")
 
     def two_of(self, environment: Mapping[str, str]) -> list[str]:
-        """Where nobody is named, the variables of two who would ask: obstore looks for them in another order than delta-rs."""
-        if self != Azure(account=self.account, endpoint=self.endpoint):
+        """Where it is left to the environment by what is asked, the variables of two who would ask: obstore looks for them in another order than delta-rs."""
+        if not self._is_left:
             return []
         told = {
             way: list(at_odds(environment, *names))
@@ -109,11 +122,18 @@ class Azure(Group):
             if not needs_ids or self._has_ids(environment)
         }
         obstore = next((way for way in _AZURE_WAYS if told.get(way)), None)
-        delta = next((way for way in _DELTAS_AZURE_WAYS if told.get(way)), None)
+        named = (self.client_id or self.tenant_id) is not None
+        order = _DELTAS_AZURE_WAYS_OF_NAMED if named else _DELTAS_AZURE_WAYS
+        delta = next((way for way in order if told.get(way)), None)
         # By its token and by its secret it is one client.
         if obstore is None or delta is None or obstore == delta or {obstore, delta} == {"identity", "secret"}:
             return []
         return [*told[obstore], *told[delta]]
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether the environment says by what is asked, be it that it is said who asks."""
+        return not (self.account_key or self.sas_token or self.client_secret or self.federated_token_file)
 
     def _is_another_in_pod(self, environment: Mapping[str, str]) -> bool:
         """Whether a pod's token would be asked with, and is not known to be of the client whose secret is given."""
@@ -127,6 +147,11 @@ class Azure(Group):
         """Whether a token of a workload identity would find its client and its tenant."""
         client = self.client_id or any(at_odds(environment, *_AZURE_CLIENTS))
         return bool(client and (self.tenant_id or any(at_odds(environment, *_AZURE_TENANTS))))
+
+    def told_by(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """Where a container is given its identity, for delta-rs, which would ask the machine for one."""
+        endpoint = environment.get("IDENTITY_ENDPOINT")
+        return {"AZURE_MSI_ENDPOINT": endpoint} if endpoint else {}
 
     def config(self, account: str | None) -> Config:
         """By the crate's own names; `account` is the one that the URL names."""
@@ -193,7 +218,7 @@ class Http(Group):
     """How any store's address is reached, and how patiently."""
 
     proxy: Address = None
-    """A proxy for all requests."""
+    """A proxy for all requests, but for those by which a machine or a container of a cloud asks for its own keys."""
     no_proxy: Text = None
     """Hosts, separated by commas, that are reached without it."""
     ca_file: OptionalFile = None
@@ -217,8 +242,8 @@ class Http(Group):
         if self.ca_file is not None:
             keep_trusted(self.ca_file)
         patience = {
-            "timeout": _delta_time(self.timeout_seconds),
-            "retry_timeout": _delta_time(self.retry_seconds),
+            "timeout": delta_time(self.timeout_seconds),
+            "retry_timeout": delta_time(self.retry_seconds),
         }
         return {**patience, **self._proxy()}
 
@@ -229,17 +254,8 @@ class Http(Group):
     def _proxy(self) -> dict[str, str]:
         if self.proxy is None:
             return {}
-        return {"proxy_url": self.proxy} | ({"proxy_excludes": self.no_proxy} if self.no_proxy else {})
-
-
-@dataclass(frozen=True, slots=True)
-class ForObstore:
-    """What obstore takes to open a store."""
-
-    config: Mapping[str, Any]
-    client: Mapping[str, Any]
-    retry: Mapping[str, Any]
-    credentials: AwsCredentials | None
+        around = ",".join(filter(None, (self.no_proxy, *_OF_MACHINES)))
+        return {"proxy_url": self.proxy, "proxy_excludes": around}
 
 
 class StorageOptions(Group):
@@ -261,6 +277,7 @@ class StorageOptions(Group):
         if place.kind == "s3":
             forget_empty(os.environ)
         self._require_no_other(place, os.environ)
+        _require_known(place, self.azure.endpoint or any(map(os.environ.get, _ADDRESSES["azure"])))
         client = {**self.http.client(), "allow_http": self._is_plain(place)}
         retry = {"retry_timeout": timedelta(seconds=self.http.retry_seconds)}
         credentials = self._asked_for(place)
@@ -279,10 +296,11 @@ class StorageOptions(Group):
         self._require_no_other(place, os.environ)
         self.require_delta_alike(place, os.environ)
         options = {
-            _delta_name(place, name): _delta_text(value) for name, value in self._config(place).items()
+            delta_name(place.kind, name): delta_text(value) for name, value in self._config(place).items()
         }
         plain = {"allow_http": "true"} if self._is_plain(place) else {}
-        told = self.s3.told_by(os.environ) if place.kind == "s3" else {}
+        clouds: Mapping[Kind, S3 | Azure] = {"s3": self.s3, "azure": self.azure}
+        told = clouds[place.kind].told_by(os.environ) if place.kind in clouds else {}
         return {**told, **options, **self._delta_keys(place), **self.http.for_delta(), **plain}
 
     def tell(self, place: Place, environment: MutableMapping[str, str]) -> None:
@@ -316,6 +334,7 @@ class StorageOptions(Group):
 
         It opens tables, and nothing else: what is beside them, and workers, are no concern of it.
         """
+        _require_known(place)
         if place.kind == "azure" and (found := self.azure.two_of(environment)):
             raise ConfigError(
                 f"storage: {', '.join(found)} in the environment are two who would ask, for {place}: one for files, and delta-rs as the other for tables; "
@@ -336,6 +355,11 @@ class StorageOptions(Group):
             raise ConfigError(
                 f"storage: {', '.join(roles)} in the environment is a role that delta-rs alone would take on, for {place}; "
                 "unset it for this program, and name the role as storage.s3.login.role_arn"
+            )
+        if found := login.container_of_delta(environment):
+            raise ConfigError(
+                f"storage: {found[0]} in the environment gives keys that delta-rs alone would take, for {place}; unset it for this program, or put the token that "
+                "goes with it into a file and name that in AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
             )
         if login.left_to_files(environment) and (file := file_with_keys(environment, login)) is not None:
             raise ConfigError(
@@ -403,6 +427,15 @@ class StorageOptions(Group):
         }
 
 
+def _require_known(place: Place, address: object = None) -> None:
+    """Raises ConfigError for an account of another cloud, unless its address is said."""
+    if place.is_of_another_cloud and not address:
+        raise ConfigError(
+            f"storage: {place} is in another cloud than Azure's public one, of which no client knows by such a URL; write az://container/lake, with account "
+            "and endpoint in storage.azure"
+        )
+
+
 def _refuse(place: Place, variables: Iterable[str]) -> None:
     """Raises ConfigError where there are variables that would be taken beside, or in the place of, what the settings say."""
     if found := sorted(set(variables)):
@@ -411,26 +444,3 @@ def _refuse(place: Place, variables: Iterable[str]) -> None:
             " unset it for this program and its executors (where another pipeline of the program has set it, give that one a process of its own),"
             " or leave the matter to the environment"
         )
-
-
-_DELTA_PREFIX = {"s3": "AWS_", "azure": "AZURE_STORAGE_", "gcs": "GOOGLE_"}
-
-
-def _delta_name(place: Place, name: str) -> str:
-    if name == "federated_token_file":
-        return "AZURE_FEDERATED_TOKEN_FILE"
-    # By this name alone delta-rs knows that it does not speak to AWS.
-    return (
-        "AWS_ENDPOINT_URL"
-        if (place.kind, name) == ("s3", "endpoint")
-        else _DELTA_PREFIX[place.kind] + name.upper()
-    )
-
-
-def _delta_time(seconds: float) -> str:
-    # It reads no exponent.
-    return f"{seconds:.3f}".rstrip("0").rstrip(".") + "s"
-
-
-def _delta_text(value: str | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else value

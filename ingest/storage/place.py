@@ -94,6 +94,12 @@ class Place:
         found = _AZURE.fullmatch(self.authority)
         return found["account"] if self.kind == "azure" and found else None
 
+    @property
+    def is_of_another_cloud(self) -> bool:
+        """Whether the URL names an account that is not in Azure's public cloud: clients pass over where it is, and ask the one of that name there, whoever has it."""
+        found = _AZURE.fullmatch(self.authority)
+        return self.kind == "azure" and found is not None and found["domain"].lower() != "core.windows.net"
+
     def overlaps(self, other: Place) -> bool:
         """Whether one of both is the other, or in it: then what one holds another might sweep."""
         if not self.shares_store(other):

@@ -24,10 +24,11 @@ _NO_FOLDER = (EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS)
 _LEFT_MILLISECONDS = 86_400_000
 
 
-def require_usable(files: Files) -> None:
-    """A folder is made where it is missing; a store is probed. Raises SetupError as `require_put_if_absent` does."""
+def require_usable(files: Files, stop: threading.Event | None = None) -> None:
+    """A folder is made where it is missing; a store is probed. Raises SetupError as `require_put_if_absent` does, and Stopped once `stop` is set and a store says nothing."""
     if files.remote:
-        require_put_if_absent(files)
+        # A request that hangs would keep signals, too, until its client gives it up.
+        answer_to(partial(require_put_if_absent, files), stop or threading.Event())
     else:
         require_folder(Path(files.url))
 
@@ -48,6 +49,12 @@ def require_folder(path: Path) -> None:
 def was_silent(files: Files, tell: Callable[[str, float], None], stop: threading.Event) -> bool:
     """Wait until a place that is only read answers; whether it did not at once, of which `tell` is told. Raises Stopped."""
     return _waited_for([(files, _look)], tell, stop)
+
+
+def wait_for_answer(files: Files, stop: threading.Event) -> None:
+    """Wait until a place has answered, whatever that was. Raises Stopped once `stop` is set and it does not, and ConnectionError where its client gives it up."""
+    if files.remote:
+        answer_to(partial(_look, files), stop)
 
 
 def were_away(places: Iterable[Files], tell: Callable[[str, float], None], stop: threading.Event) -> bool:

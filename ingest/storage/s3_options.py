@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # Put into the environment with a role that delta-rs finds there alone, and that one pipeline of the program has: nobody else has it.
 ROLE_OF_ONE = "DISTRIBUTARY_AWS_ROLE_OF_ONE"
 
+# A proxy that nothing is asked by way of: names, and addresses of either kind.
+_NO_PROXY = {"proxy_url": "http://127.0.0.1", "proxy_excludes": "*,0.0.0.0/0,::/0"}
+
 # Where the crate asks if nobody says where.
 _FIRST_REGION = "us-east-1"
 
@@ -125,6 +128,20 @@ class S3Login(Group):
             else list(at_odds(environment, *_ROLES_OF_DELTA))
         )
 
+    def container_of_delta(self, environment: Mapping[str, str]) -> list[str]:
+        """Where nobody is named, the variable with an address of keys that delta-rs asks, and nobody else: obstore takes it with a file of its token alone."""
+        keys, role = (
+            all(map(environment.get, names))
+            for names in (
+                ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"),
+                ("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"),
+            )
+        )
+        alike = any(map(environment.get, _CONTAINERS_OF_ALL))
+        if not self.is_nobody or self.asked_for or _is_elsewhere(environment) or keys or role or alike:
+            return []
+        return list(at_odds(environment, "AWS_CONTAINER_CREDENTIALS_FULL_URI"))
+
     @property
     def asked_for(self) -> bool:
         """Whether the keys have to be asked for."""
@@ -137,6 +154,10 @@ class S3Login(Group):
 
 # By these delta-rs takes on a role, and no other client.
 _ROLES_OF_DELTA = ("AWS_IAM_ROLE_ARN", "AWS_S3_ASSUME_ROLE_ARN")
+
+
+# By these a container's keys are found by all that ask.
+_CONTAINERS_OF_ALL = ("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
 
 
 # Whatever these say, delta-rs asks for keys as AWS's own tools do, wherever the store is: one is left behind where it once had locks in DynamoDB.
@@ -302,6 +323,10 @@ class S3(Group):
         # Other programs' are of seconds without a unit, which it cannot read.
         patience = "5s" if environment.get("CONNECT_TIMEOUT") else None
         told = {"AWS_ENDPOINT_URL": endpoint, "AWS_REGION": region, "connect_timeout": patience}
+        proxy = environment.get("AWS_PROXY_URL")
+        if environment.get("PROXY_URL"):
+            # Other programs' is none of its own, and may be no address at all.
+            told |= {"proxy_url": proxy} if proxy else _NO_PROXY
         return {name: value for name, value in told.items() if value}
 
     def _address(self, bucket: str) -> str | None:

@@ -20,6 +20,7 @@ from distributary.ingest.merge.live_files import Action, LiveFiles
 from distributary.ingest.parquet.statistics import Indexed
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.known import named_columns, upsert_of
+from distributary.ingest.tables.log_checkpoint import Committed
 from distributary.ingest.tables.state import TableState
 from distributary.ingest.upkeep.compaction import CANNOT_REWRITE, Compaction, compact, target_bytes
 from distributary.ingest.upkeep.written_anew import only_sparks, write_anew
@@ -47,7 +48,8 @@ def bring_together(place: Files, state: TableState, *, dry_run: bool = False) ->
     upsert = upsert_of(state.properties)
     if upsert is not None and upsert.history is not None:
         return keep_apart(place, upsert.bounds[1], dry_run=dry_run)
-    done = None if is_told_wrong(state) else compact(place, dry_run=dry_run)
+    ours = is_told_wrong(state) or has_turn(place, state)
+    done = None if ours else compact(place, dry_run=dry_run)
     if done is None or done.left.startswith(CANNOT_REWRITE):
         return write_anew(place, partial(_apart, lambda _: False), only_sparks, dry_run=dry_run)
     if done.left:
@@ -56,6 +58,15 @@ def bring_together(place: Files, state: TableState, *, dry_run: bool = False) ->
     return replace(
         more, before=done.before, compacted=done.compacted + more.compacted, made=done.made + more.made
     )
+
+
+def has_turn(place: Files, state: TableState) -> bool:
+    """Whether delta-rs would write a checkpoint of a log in a folder with its next version, which it does whatever it is told where it brings files together.
+
+    It takes away what is old behind that, before anybody has synced it: after a loss of power nothing would tell of the table.
+    """
+    interval = Committed(place, state.version, state.properties, None, {}).interval
+    return not place.remote and (state.version + 2) % interval == 0
 
 
 def is_told_wrong(state: TableState) -> bool:

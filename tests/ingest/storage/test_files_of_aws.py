@@ -332,3 +332,28 @@ def test_variables_of_aws_that_are_empty_are_none(
     with pytest.raises(OSError, match=r"Connection refused|error sending request"):
         open_files(place, nobody).read("one")
     assert not os.environ.keys() & {*names}
+
+
+def test_keys_of_a_container_that_delta_rs_alone_would_take_are_refused() -> None:
+    """As aws-vault and AWS's CloudShell give them: obstore asked the machine for those of its role."""
+    told = {
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:9/keys",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN": "planted",
+    }
+    for environment in (told, {**told, "AWS_ACCESS_KEY_ID": "AKIA"}, {**told, "AWS_ROLE_ARN": "arn:role"}):
+        with pytest.raises(
+            ConfigError, match=r"_FULL_URI .*AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"
+        ) as caught:
+            StorageOptions().require_delta_alike(BUCKET, environment)
+        assert "planted" not in str(caught.value)
+    # Both take it, or somebody else first.
+    for more in (
+        {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "/token"},
+        {"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/keys"},
+        {"AWS_ROLE_ARN": "arn:role", "AWS_WEB_IDENTITY_TOKEN_FILE": "/token"},
+        {"AWS_ENDPOINT_URL": "https://minio.example.com"},
+        OWN,
+    ):
+        StorageOptions().require_delta_alike(BUCKET, {**told, **more})
+    for given in (s3(login=KEYS), s3(login={"profile": "lake"}), s3(endpoint="http://127.0.0.1:9000")):
+        given.require_delta_alike(BUCKET, told)

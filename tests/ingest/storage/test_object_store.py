@@ -23,7 +23,8 @@ from distributary.errors import ConfigError
 from distributary.ingest.storage import authorities, clients, object_store
 from distributary.ingest.storage.answers.errors import sentence
 from distributary.ingest.storage.object_store import ObjectFiles
-from distributary.ingest.storage.options import ForObstore, StorageOptions
+from distributary.ingest.storage.option_types import ForObstore
+from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.values import MASK
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,11 @@ from tests.ingest.storage.stores import Store
 from typing_extensions import Buffer
 
 from distributary.errors import SetupError
+from distributary.ingest import interruptible
 from distributary.ingest.checkpoint.folder import Checkpoint
+from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.interruptible import Stopped
+from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage import probe
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import open_files
@@ -181,3 +186,28 @@ def test_a_store_that_refuses_is_no_store_that_is_away(behind: tuple[Relay, File
         relay.away = how
         assert not were_away([files, PosixFiles(tmp_path)], never_told, threading.Event())
     assert list(tmp_path.iterdir()) == [], "a folder is not asked"
+
+
+def test_a_start_that_is_told_to_stop_waits_for_no_store_that_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As behind a firewall: signals were not even looked at for a minute and more."""
+    monkeypatch.setattr(interruptible, "GRACE_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        login = {"access_key_id": "me", "secret_access_key": "hush"}
+        at = {"endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}", "login": login}
+        groups = {"route": {"by": "topic", "table": "{entity}"}, "sink": {"root": "s3://silent/lake"}}
+        source = {"files": {"path": "./landing"}}
+        told = {"name": "landed", "source": source, "checkpoint": "./c", "storage": {"s3": at}, **groups}
+        landed = Settings.model_validate(told, context={"folder": tmp_path})
+        files = open_files(landed.sink.root, landed.storage)
+        stop, began = threading.Event(), time.monotonic()
+        stop.set()
+        # What files have landed is kept beside the tables.
+        asked: list[Callable[[threading.Event], object]] = [
+            *(partial(require_usable, files), Checkpoint(files).make, partial(open_source, landed, None))
+        ]
+        for ask in asked:
+            with pytest.raises(Stopped):
+                ask(stop)
+        assert time.monotonic() - began < 30

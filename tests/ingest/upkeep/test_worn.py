@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from decimal import Decimal
@@ -21,6 +22,7 @@ from tests.ingest.merge.upserted import Upserted, ordered_by
 from tests.ingest.upkeep.kept_up import newest
 from tests.ingest.upkeep.test_clustered import amid
 
+from distributary.ingest.log_paths import entry_path
 from distributary.ingest.merge import live_files
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import MergeRule
@@ -317,6 +319,19 @@ def test_rows_of_many_small_files_are_read_together(tmp_path: Path) -> None:
     brought(place)
     ((name, _),) = live_files.read(place, newest(place))
     assert pq.read_metadata(tmp_path / name).num_row_groups == 1
+
+
+def test_no_entry_goes_behind_a_checkpoint_that_nobody_has_synced(tmp_path: Path) -> None:
+    """delta-rs wrote one where its turn had come, though it is told not to, and took away all that was old: a loss of power took the table."""
+    told = {"delta.checkpointInterval": "5", "delta.logRetentionDuration": "interval 2 days"}
+    for number in range(4):
+        write_deltalake(tmp_path, pa.table({"x": [number]}), mode="append", configuration=told)
+    entries = sorted((tmp_path / "_delta_log").iterdir())
+    for one in entries:
+        os.utime(one, (0, 0))
+    assert brought(files_at(tmp_path)).after.files == 1
+    assert sorted((tmp_path / "_delta_log").iterdir()) == [*entries, tmp_path / entry_path(4)]
+    assert sorted(DeltaTable(tmp_path).to_pyarrow_table()["x"].to_pylist()) == [0, 1, 2, 3]
 
 
 def test_rows_that_ended_stay_apart_from_those_that_are_true(root: Files) -> None:
