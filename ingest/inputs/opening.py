@@ -18,7 +18,6 @@ from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels, Tell
 from distributary.ingest.storage.opening import open_files
-from distributary.ingest.storage.probe import wait_for_answer
 from distributary.ingest.upkeep.whose.by_ledger import reads_again
 
 
@@ -34,9 +33,6 @@ def open_source(
     and there is no answer.
     """
     waits = Waits(tell, stop or threading.Event())
-    if not settings.source.kafka:
-        # What such a source has had is beside the tables; where it is asked for, signals wait.
-        wait_for_answer(open_files(settings.sink.root, settings.storage), waits.stop)
     if settings.source.delta is not None:
         return open_tables(settings.source.delta, settings.storage, waits)
     if settings.source.files is not None:

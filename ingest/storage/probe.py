@@ -51,12 +51,6 @@ def was_silent(files: Files, tell: Callable[[str, float], None], stop: threading
     return _waited_for([(files, _look)], tell, stop)
 
 
-def wait_for_answer(files: Files, stop: threading.Event) -> None:
-    """Wait until a place has answered, whatever that was. Raises Stopped once `stop` is set and it does not, and ConnectionError where its client gives it up."""
-    if files.remote:
-        answer_to(partial(_look, files), stop)
-
-
 def were_away(places: Iterable[Files], tell: Callable[[str, float], None], stop: threading.Event) -> bool:
     """Wait until each of these places takes a file; whether one did not at once, of which `tell` is told. Raises Stopped.
 

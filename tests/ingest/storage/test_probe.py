@@ -7,7 +7,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -19,12 +19,11 @@ from typing_extensions import Buffer
 from distributary.errors import SetupError
 from distributary.ingest import interruptible
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.inputs.opening import open_source
 from distributary.ingest.interruptible import Stopped
-from distributary.ingest.settings.model import Settings
 from distributary.ingest.storage import probe
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.storage.probe import require_put_if_absent, require_usable, sign, were_away
@@ -189,25 +188,17 @@ def test_a_store_that_refuses_is_no_store_that_is_away(behind: tuple[Relay, File
 
 
 def test_a_start_that_is_told_to_stop_waits_for_no_store_that_says_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As behind a firewall: signals were not even looked at for a minute and more."""
     monkeypatch.setattr(interruptible, "GRACE_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         login = {"access_key_id": "me", "secret_access_key": "hush"}
         at = {"endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}", "login": login}
-        groups = {"route": {"by": "topic", "table": "{entity}"}, "sink": {"root": "s3://silent/lake"}}
-        source = {"files": {"path": "./landing"}}
-        told = {"name": "landed", "source": source, "checkpoint": "./c", "storage": {"s3": at}, **groups}
-        landed = Settings.model_validate(told, context={"folder": tmp_path})
-        files = open_files(landed.sink.root, landed.storage)
+        files = open_files(Place.parse("s3://silent/lake"), StorageOptions.model_validate({"s3": at}))
         stop, began = threading.Event(), time.monotonic()
         stop.set()
-        # What files have landed is kept beside the tables.
-        asked: list[Callable[[threading.Event], object]] = [
-            *(partial(require_usable, files), Checkpoint(files).make, partial(open_source, landed, None))
-        ]
-        for ask in asked:
+        for ask in (partial(require_usable, files), Checkpoint(files).make):
             with pytest.raises(Stopped):
                 ask(stop)
         assert time.monotonic() - began < 30
