@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from socket import gethostname
-from threading import Event
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -154,7 +154,7 @@ class Pipeline:
         self,
         spark: SparkFiles,
         progress: Progress,
-        stop: Event,
+        stop: threading.Event,
         on_start: Callable[[int], None],
         on_done: Callable[[Done], None],
     ) -> BatchRunner:
@@ -164,7 +164,7 @@ class Pipeline:
         reading = self.topics.reading(aside)
         return BatchRunner(attempts, self.finisher, self.rewriter, spark, reading, on_start, on_done)
 
-    def attempts(self, progress: Progress, stop: Event) -> Attempts:
+    def attempts(self, progress: Progress, stop: threading.Event) -> Attempts:
         """What takes records to a manifest, with every schema pinned that is known now."""
         schemas = self._values(progress, stop)
         keys = self._keys(progress, stop, schemas) if self.settings.decode.key == "auto" else None
@@ -173,7 +173,7 @@ class Pipeline:
     def _require_same_topics(self) -> None:
         check_same_topics(self.run.generation, self.channels.topic_ids())
 
-    def _values(self, progress: Progress, stop: Event) -> SchemaBook:
+    def _values(self, progress: Progress, stop: threading.Event) -> SchemaBook:
         """The schemas of values: every version of the subjects that are watched, and what was met before."""
         chosen, decode = self.settings, self.settings.decode
         codec = load_codec(decode.codec)
@@ -187,7 +187,7 @@ class Pipeline:
             check_decoders(codec, schemas.records)
         return schemas
 
-    def _keys(self, progress: Progress, stop: Event, values: SchemaBook) -> SchemaBook:
+    def _keys(self, progress: Progress, stop: threading.Event, values: SchemaBook) -> SchemaBook:
         """The schemas of keys: every version of the topics' subjects for them, and what was met before."""
         store, wait = PinsStore(self.run.checkpoint, of=KEYS), RegistryWait(progress, stop)
         seconds = self.settings.registry.unknown_id_cache_seconds
@@ -259,29 +259,28 @@ class Pipeline:
 
 
 @contextmanager
-def open_pipeline(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
+def open_pipeline(
     settings: Settings,
     spark: SparkSession,
     registry: SchemaRegistry,
     channels: Channels,
     keeper: Keeper | None = None,
-    stop: Event | None = None,
 ) -> Iterator[Pipeline]:
-    """The pipeline with its lease held, by `keeper`, its identity checked, and leftovers of crashes swept. Raises Stopped once `stop` is set and a store says nothing."""
+    """The pipeline with its lease held, by `keeper`, its identity checked, and leftovers of crashes swept."""
     expression = expression_of(spark, settings.route, settings.decode)
     conditions = conditions_of(spark, settings)
     checkpoint = Checkpoint(open_files(settings.checkpoint, settings.storage))
     root = tables_at(settings.sink.root, settings.storage)
-    checkpoint.make(stop)
+    checkpoint.make()
     # Before a generation is born, which would hold whoever repairs what is not usable to this place. Where it has to be watched whether
     # somebody holds the lease, it is done meanwhile; a folder's locks tell at once, and whoever is too many does none of it.
     watched = checkpoint.files.remote
     if watched:
-        _make_ready(spark, root, checkpoint, stop)
+        _make_ready(spark, root, checkpoint)
     with held(checkpoint, settings.name, keeper), closing(NativeCommits()) as native:
         checkpoint.sweep()
         if not watched:
-            _make_ready(spark, root, checkpoint, stop)
+            _make_ready(spark, root, checkpoint)
         rules = run_rules(settings, expression, conditions)
         tables = tables_of(settings, root, rules, spark, native)
         made_with = tables.made_with
@@ -421,9 +420,9 @@ def _begun(
 _ASKED, _WARM = "spark.distributary.workersAsked", "spark.distributary.workersWarm"
 
 
-def _make_ready(spark: SparkSession, root: Files, checkpoint: Checkpoint, stop: Event | None) -> None:
+def _make_ready(spark: SparkSession, root: Files, checkpoint: Checkpoint) -> None:
     """Raises SetupError where the place of the tables cannot be used, or the session's workers, which are asked once, cannot work."""
-    require_usable(root, stop)
+    require_usable(root)
     if not spark.conf.get(_ASKED, ""):
         places = [root] if root.remote else [root, checkpoint.files]
         require_workers(spark, places, ["distributary.ingest.worker.demux"])

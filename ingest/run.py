@@ -81,8 +81,6 @@ def run_in(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
     """The same in this session, under this lease. Raises what `run` raises."""
     with ExitStack() as opened, suppress(Stopped):
         begun = opened.enter_context(when_late(lambda: _tell_of_stores(settings, watch), _LATE_SECONDS))
-        # Whatever this thread asks itself keeps signals waiting, too, until it is answered or given up.
-        keeper.wait_for_answer(stopped)
         channels = opened.enter_context(open_source(settings, session, stopped, watch.waiting))
         own = registry or opened.enter_context(
             schemas_of(settings, session, channels, lambda notice: watch.waiting(notice.text, 0.0))
@@ -94,9 +92,7 @@ def run_in(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
             one.close()
             reading = settings.of_topics(channels.names())
             # One that has let go holds nothing again.
-            pipeline = one.enter_context(
-                open_pipeline(reading, session, own, channels, next(keepers, None), stopped)
-            )
+            pipeline = one.enter_context(open_pipeline(reading, session, own, channels, next(keepers, None)))
             begun()
             return pipeline
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,13 +57,13 @@ class Checkpoint:
             raise ValueError(f"{self} is no folder")
         return Path(self.files.url)
 
-    def make(self, stop: threading.Event | None = None) -> None:
+    def make(self) -> None:
         """Make its folders, so that they survive a loss of power; a store is asked whether it keeps what is promised of it.
 
-        Nothing happens to what is there. Raises SetupError for a place that cannot be used, and Stopped as `require_usable`.
+        Nothing happens to what is there. Raises SetupError for a place that cannot be used.
         """
         if self.files.remote:
-            require_usable(self.files, stop)
+            require_usable(self.files)
             return
         for name in (CHANGES, PINS, ASIDE, LEASE, STUCK, RESOLUTIONS):
             require_folder(self.folder / name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import threading
 import time
 import weakref
 from collections.abc import Callable
@@ -43,9 +42,6 @@ class FolderLock:
 
     def look(self) -> None:
         """Nothing: a lock is asked in no time."""
-
-    def wait_for_answer(self, stop: threading.Event) -> None:
-        """Nothing, either."""
 
     def acquire(self, holder: bytes) -> bool:
         """Whether they are held now, with who holds them for others to read."""

@@ -15,7 +15,6 @@ from concurrent.futures import TimeoutError as NotInTime
 from contextlib import suppress
 from typing import final
 
-from distributary.errors import SetupError
 from distributary.ingest.interruptible import answer_to, aside
 from distributary.ingest.lease.keeper import HOLDER
 from distributary.ingest.storage.contract import Files
@@ -47,34 +46,17 @@ class Heartbeat:
         self._followed = list[str]()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
-        self._first = self._looked = Future[bytes | None]()
-        self._looks = False
+        self._looked: Future[bytes | None] | None = None
 
     def look(self) -> None:
         """Begin to watch, aside, for a sign of life: it takes six seconds to find somebody dead."""
-        if not self._looks:
-            self._looks, self._first = True, aside(self._newest)
-            self._looked = aside(self._dead_sign)
-
-    def wait_for_answer(self, stop: threading.Event) -> None:
-        """Wait until the place has answered, whatever that was."""
-        self.look()
-        try:
-            answer_to(self._first.result, stop)
-        except ConnectionError as error:
-            raise SetupError(
-                f"{self._files} cannot be used ({error}); check the place and `storage`"
-            ) from error
-        except OSError:
-            # It is told by whoever asks for what is to be there.
-            return
+        self._looked = self._looked or aside(self._dead_sign)
 
     def acquire(self, holder: bytes) -> bool:
         """Whether nobody else gives a sign of life, so that this process does from here on."""
-        self.look()
-        self._looks = False
+        looked, self._looked = self._looked or aside(self._dead_sign), None
         try:
-            dead = self._looked.result()
+            dead = looked.result()
         except _Alive:
             return False
         # Somebody may have come to life since it was looked at.
@@ -110,7 +92,7 @@ class Heartbeat:
 
     def _dead_sign(self) -> bytes | None:
         """The sign that stood still for long enough to be a dead one's, None where there is none. Raises _Alive."""
-        seen = self._first.result()
+        seen = self._newest()
         until = time.monotonic() + MISSED * self._beat_seconds
         while seen is not None and time.monotonic() < until:
             time.sleep(self._beat_seconds / MISSED)

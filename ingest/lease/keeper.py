@@ -6,7 +6,6 @@ It is courtesy: nothing rests on it. Who decides what a batch is, is told by the
 
 from __future__ import annotations
 
-import threading
 from typing import Protocol
 
 HOLDER = "holder.json"
@@ -18,10 +17,6 @@ class Keeper(Protocol):
 
     def look(self) -> None:
         """Begin to look, aside, whether another process holds it, where that takes a while."""
-        ...
-
-    def wait_for_answer(self, stop: threading.Event) -> None:
-        """Wait until its place has answered at all. Raises Stopped once `stop` is set and it does not, and SetupError where its client gives it up."""
         ...
 
     def acquire(self, holder: bytes) -> bool:

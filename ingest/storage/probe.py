@@ -24,11 +24,10 @@ _NO_FOLDER = (EACCES, EEXIST, ELOOP, ENAMETOOLONG, ENOTDIR, EPERM, EROFS)
 _LEFT_MILLISECONDS = 86_400_000
 
 
-def require_usable(files: Files, stop: threading.Event | None = None) -> None:
-    """A folder is made where it is missing; a store is probed. Raises SetupError as `require_put_if_absent` does, and Stopped once `stop` is set and a store says nothing."""
+def require_usable(files: Files) -> None:
+    """A folder is made where it is missing; a store is probed. Raises SetupError as `require_put_if_absent` does."""
     if files.remote:
-        # A request that hangs would keep signals, too, until its client gives it up.
-        answer_to(partial(require_put_if_absent, files), stop or threading.Event())
+        require_put_if_absent(files)
     else:
         require_folder(Path(files.url))
 

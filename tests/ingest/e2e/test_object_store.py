@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -106,8 +105,6 @@ class Refusing:
 
     def look(self) -> None:
         raise AssertionError("it was looked for before")
-
-    def wait_for_answer(self, stop: threading.Event) -> None: ...
 
     def acquire(self, holder: bytes) -> bool:
         return False

@@ -18,10 +18,9 @@ import pytest
 from tests.ingest.clocks import HOUR, clock_off
 from typing_extensions import Buffer
 
-from distributary.errors import LeaseHeld, SetupError
-from distributary.ingest import interruptible
+from distributary.errors import LeaseHeld
 from distributary.ingest.checkpoint.folder import Checkpoint
-from distributary.ingest.interruptible import Stopped, aside
+from distributary.ingest.interruptible import aside
 from distributary.ingest.lease.folder_lock import FolderLock
 from distributary.ingest.lease.heartbeat import MISSED, Heartbeat
 from distributary.ingest.lease.holding import held, keeper_of
@@ -142,6 +141,7 @@ def test_who_was_watched_meanwhile_is_found_dead_at_once(files: Files, mine: Hea
     with other(files) as dead:
         dead.kill()
     mine.look()
+    assert mine._looked is not None
     wait([mine._looked])
     asked = time.monotonic()
     assert mine.acquire(ME)
@@ -185,34 +185,6 @@ class Refusing(PosixFiles):
         if self.error is not None:
             raise self.error
         super().put(path, data, named_later=named_later)
-
-
-class Asked(PosixFiles):
-    """A place that says nothing until it is told to, and then what it is told to."""
-
-    error: OSError = ConnectionError("nobody is there")
-    answers = threading.Event()
-
-    def read(self, path: str) -> bytes:
-        assert self.answers.wait(60)
-        raise self.error
-
-
-def test_a_start_that_is_told_to_stop_waits_for_no_place_that_says_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As a store behind a firewall: what the main thread asks keeps signals waiting until its client gives up, for minutes."""
-    monkeypatch.setattr(interruptible, "GRACE_SECONDS", 0.05)
-    files, stop = Asked(tmp_path), threading.Event()
-    stop.set()
-    with pytest.raises(Stopped):
-        Heartbeat(files, BEAT).wait_for_answer(stop)
-    files.answers.set()
-    with pytest.raises(SetupError, match=r"cannot be used \(nobody is there\)"):
-        Heartbeat(files, BEAT).wait_for_answer(threading.Event())
-    # Each is told of by whoever asks for what is to be there.
-    for files.error in (FileNotFoundError("no sign"), PermissionError("403"), OSError("400")):
-        Heartbeat(files, BEAT).wait_for_answer(threading.Event())
 
 
 @pytest.mark.parametrize("kind", [PermissionError, ConnectionError, OSError])

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,13 +15,11 @@ from tests.ingest.storage.stores import Store
 from typing_extensions import Buffer
 
 from distributary.errors import SetupError
-from distributary.ingest import interruptible
 from distributary.ingest.checkpoint.folder import Checkpoint
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.storage import probe
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import open_files
-from distributary.ingest.storage.options import StorageOptions
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.ingest.storage.probe import require_put_if_absent, require_usable, sign, were_away
@@ -185,20 +181,3 @@ def test_a_store_that_refuses_is_no_store_that_is_away(behind: tuple[Relay, File
         relay.away = how
         assert not were_away([files, PosixFiles(tmp_path)], never_told, threading.Event())
     assert list(tmp_path.iterdir()) == [], "a folder is not asked"
-
-
-def test_a_start_that_is_told_to_stop_waits_for_no_store_that_says_nothing(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As behind a firewall: signals were not even looked at for a minute and more."""
-    monkeypatch.setattr(interruptible, "GRACE_SECONDS", 0.1)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        login = {"access_key_id": "me", "secret_access_key": "hush"}
-        at = {"endpoint": f"http://127.0.0.1:{silent.getsockname()[1]}", "login": login}
-        files = open_files(Place.parse("s3://silent/lake"), StorageOptions.model_validate({"s3": at}))
-        stop, began = threading.Event(), time.monotonic()
-        stop.set()
-        for ask in (partial(require_usable, files), Checkpoint(files).make):
-            with pytest.raises(Stopped):
-                ask(stop)
-        assert time.monotonic() - began < 30
