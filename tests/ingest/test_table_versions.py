@@ -12,12 +12,12 @@ from deltalake import DeltaTable
 from tests.ingest.batch.test_one_put_back import batch
 from tests.ingest.batch.test_standing_still import goes_on, query
 from tests.ingest.batch.test_unreadable import Harm, input_output_error, newer_protocol, other_things
-from tests.ingest.pipelines import settings
+from tests.ingest.pipelines import checkpoint, settings
 from tests.ingest.queries import GOLF, QUEST
 from tests.ingest.upkeep.kept_up import DAY
 
 from distributary.errors import PipelineError
-from distributary.ingest.checkpoint.generation import app_of
+from distributary.ingest.checkpoint.generation import Start, World, app_of, born
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.commit_log.owners import Records
@@ -287,3 +287,35 @@ def test_where_the_ledgers_log_is_summed_up_the_checkpoint_says_which_batches_ar
     ledger.delete(entry_path(version) for version in range(newest + 2))
     found = versions_at(settings(tmp_path))
     assert (found.generation, found.batch) == (wanted.generation, wanted.batch)
+
+
+def test_of_one_that_took_tables_over_and_has_no_whole_batch_the_last_one_before_is_given(
+    tmp_path: Path,
+) -> None:
+    """No record may come for long; and amid its first batch nothing of that is given."""
+    batch(goes_on(query(tmp_path)))
+    before = versions_at(settings(tmp_path))
+    anew = settings(tmp_path).model_copy(update={"checkpoint": settings(tmp_path / "anew").checkpoint})
+    own = born(checkpoint(tmp_path / "anew"), "games", World("", {}, {}), Start("from_tables"))
+    root = files_at(tmp_path / "lake")
+    with pytest.raises(PipelineError, match="no batch that is whole"):
+        versions_at(anew.model_copy(update={"name": "others"}))
+    for table in Records(root).all():
+        Records(root).put(table, 1, Owner("games", "/log", own.id))
+    assert versions_at(anew) == versions_at(anew, before.batch) == before
+    with pytest.raises(PipelineError, match=f"the oldest one that its log tells of is {before.batch}"):
+        versions_at(anew, before.batch + 70)
+    # Its first batch is in one table, and then in all.
+    for table in (GOLF, QUARANTINE_TABLE):
+        version = newest_version(root.below(table))
+        assert version is not None
+        root.below(table).put(entry_path(version + 1), told_of(app_of(own.id, table), 0))
+        root.below(table).put(entry_path(version + 2), lays())
+        assert versions_at(anew) == before
+    assert versions_now(root, before, own.id)[GOLF] == before[GOLF].version
+    newest = newest_version(root.below(BATCHES_TABLE))
+    assert newest is not None
+    root.below(BATCHES_TABLE).put(entry_path(newest + 1), told_of(app_of(own.id, BATCHES_TABLE), 0))
+    now = versions_at(anew)
+    assert (now.generation, now.batch, now[GOLF].batch, now[QUEST].batch) == (own.id, 0, 0, None)
+    assert now[QUEST].version == before[QUEST].version
