@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
@@ -23,7 +24,7 @@ from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files, tables_at
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.log import newest_version, transactions_in
-from distributary.ingest.tables.transaction import ERASURE, is_of_replay
+from distributary.ingest.tables.transaction import ERASURE, is_of_batch, is_of_replay
 from distributary.values import without_logins
 
 # How the application ends by which a pipeline commits to an entity's table.
@@ -33,6 +34,9 @@ _EVENTS = "/events"
 _UNREADABLE = (DeltaError, OSError, ValueError, LookupError, TypeError, AttributeError)
 
 _MOST_TOLD = 300
+
+# Behind so many entries of others a table that pipelines share is asked by itself: of days there may be thousands.
+_FELLOWS = 50
 
 # Of an entry that has rows go or come, and of one that lays them into other files.
 _ROWS_CHANGE, _ROWS_ARE_LAID = (re.compile(rb'"dataChange"\s*:\s*' + word) for word in (b"true", b"false"))
@@ -123,7 +127,15 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
     # One whose tables another took over owns none any more, and may have come behind the batch as well.
     ever = {} if batch is None else records.ever()
     had = {one.generation for table in owners.keys() & ever.keys() for one in ever[table]} - generations
-    at = _whole(root, settings.name, generations, batch, None if own is None else own.id, had=had)
+    generation = None if own is None else own.id
+    try:
+        at = _whole(root, settings.name, generations, batch, generation, had=had)
+    except _NoneWhole:
+        # One that took tables over may have none for long, as no record comes.
+        before = None if generation is None else _before(root, settings.name, generation, owners, batch)
+        if before is None:
+            raise
+        at = before
     parked = _parked(checkpoint, at.generation)
     # Amid a reset tables are half full; those of before it belong together.
     if any(True for _ in going(checkpoint.files, RESETS)):
@@ -134,23 +146,37 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
 
 def versions_left(root: Files, pipeline: str, generation: str, threads: int | None) -> Versions | None:
     """The same of the tables that a generation took over and that it has no batch of, as of the last one of those before; None where there are none, or no batch is whole."""
-    records = Records(root)
     taken = [
         table
-        for table, one in records.all().items()
+        for table, one in Records(root).all().items()
         if (one.pipeline, one.generation) == (pipeline, generation)
     ]
-    ever = records.ever() if taken else {}
-    generations = {one.generation for table in taken for one in ever[table] if one.pipeline == pipeline}
-    try:
-        at = _whole(root, pipeline, generations, None) if taken else None
-    except _NoneWhole:
-        return None
+    at = _before(root, pipeline, generation, taken)
     return None if at is None else _of_all(root, at, taken, pipeline=pipeline, parked={}, threads=threads)
 
 
+def _before(
+    root: Files, pipeline: str, generation: str, taken: Iterable[str], batch: int | None = None
+) -> _Batch | None:
+    """A batch of those who had some tables before a generation that has no whole one; None where there are none, or nothing tells of one."""
+    ever = Records(root).ever()
+    had = [
+        [one.generation for one in ever[table] if one.pipeline == pipeline and one.generation != generation]
+        for table in ever.keys() & set(taken)
+    ]
+    # All of them go to whoever comes next.
+    last = max(had, key=len, default=[])
+    if not last:
+        return None
+    try:
+        at = _whole(root, pipeline, {one for some in had for one in some}, batch, last[-1])
+    except _NoneWhole:
+        return None
+    return replace(at, under_way=generation)
+
+
 class _NoneWhole(PipelineError):
-    """There is no such batch, or nothing tells of it any more."""
+    """There is no batch at all that is whole, or nothing tells of one any more."""
 
 
 def _of_all(  # noqa: PLR0913 - whose tables, as of what, and how
@@ -175,16 +201,18 @@ class _Batch:
     """A batch that is whole, of a generation; the newest one has what replays, and a reset, made of the tables since.
 
     later  the generations that have come behind it
+    under_way  one more, of which no batch is whole, so that its first one may be in some tables alone
     """
 
     generation: str
     number: int
     is_newest: bool = False
     later: frozenset[str] = frozenset()
+    under_way: str | None = None
 
     def is_before(self, told: Iterable[str]) -> bool:
         """Whether an entry with these transactions is of a generation behind it."""
-        return any(app.partition("/")[0] in self.later for app in told)
+        return any(app.partition("/")[0] in self.later or is_of_batch(app, self.under_way) for app in told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +283,13 @@ def _told(  # noqa: PLR0913 - as `_whole`
     nearest: int | None = None
     later = set[str]()
     for version in range(-1 if newest is None else newest, -1, -1):
+        if newest == version + _FELLOWS and nearest is None:
+            found = _in_snapshot(place, apps, own)
+            if found is None:
+                break
+            # Of several nobody tells which came last.
+            if batch is None and (found[0] == own or len(apps) == 1):
+                return _Batch(*found, is_newest=True)
         try:
             told = _transactions(place, version)
         except FileNotFoundError:
@@ -279,7 +314,8 @@ def _told(  # noqa: PLR0913 - as `_whole`
         if nearest is None
         else "Look into its rows for the numbers of batches (`batch_id`)"
     )
-    raise _NoneWhole(f"{place.url} tells of {what} of pipeline {pipeline}{known}. {remedy}")
+    kind = _NoneWhole if nearest is None else PipelineError
+    raise kind(f"{place.url} tells of {what} of pipeline {pipeline}{known}. {remedy}")
 
 
 def _in_snapshot(place: Files, apps: Mapping[str, str], own: str | None) -> tuple[str, int] | None:
@@ -308,6 +344,10 @@ def _as_of(root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table
     app = app_of(at.generation, table)
     before_later, replayed, last_replay, laid = newest, False, -1, _Laid()
     for version in range(newest, -1, -1):
+        if newest == version + _FELLOWS and not app.endswith(_EVENTS):
+            # Otherwise a later batch came, or it was altered.
+            with suppress(PipelineError, DeltaError):
+                return _as_now(place, table, at, waits)
         try:
             content = _content(place, version)
         except FileNotFoundError:
@@ -349,7 +389,8 @@ def _as_now(place: Files, table: str, at: _Batch, waits: int) -> TableVersion | 
     """The table as it is, where no later batch came to it than this one: its log goes no further back."""
     handle, app = opened(place), app_of(at.generation, table)
     number = handle.transaction_version(app)
-    behind = (handle.transaction_version(app_of(one, table)) for one in at.later)
+    others = (one for one in (*at.later, at.under_way) if one is not None)
+    behind = (handle.transaction_version(app_of(one, table)) for one in others)
     if (number is not None and number > at.number) or any(one is not None for one in behind):
         raise PipelineError(
             f"the log of {place.url} goes back no further than to what is behind batch {at.number}: name a later batch, and let logs "

@@ -21,14 +21,14 @@ _AHEAD = 16
 
 
 def rows_in(place: Files, files: Sequence[tuple[str, Action]], columns: pa.Schema) -> Iterator[pa.Table]:
-    """The rows of files of a table, a row group at a time, without what is marked; `files` by their names, with the actions that add them.
+    """The rows of files of a table, some of a row group at a time, without what is marked; `files` by their names, with the actions that add them.
 
     Raises FileNotFoundError where one is gone, Unreadable where one is damaged, WrongVector where what marks its rows is.
     """
     for opened_file, marked in opened_in(place, files):
         for number, first, count in opened_file.groups():
             if len(alive(marked, first, count)):
-                yield staying(opened_file.table(number, columns), marked, first)
+                yield from staying_in(opened_file, (number, first), columns, marked)
 
 
 def opened_in(
@@ -48,6 +48,16 @@ def opened_in(
         while waiting:
             # Nobody holds it behind its turn: of a store's file what was read stays in memory for as long.
             yield waiting.popleft()
+
+
+def staying_in(
+    opened_file: DataColumns, group: tuple[int, int], columns: pa.Schema, marked: vectors.Positions
+) -> Iterator[pa.Table]:
+    """The rows of a row group, by its number and that of its first row, that are not marked: some at a time."""
+    number, first = group
+    for rows in opened_file.parts(number, columns):
+        yield staying(rows, marked, first)
+        first += rows.num_rows
 
 
 def staying(rows: pa.Table, marked: vectors.Positions, first: int) -> pa.Table:

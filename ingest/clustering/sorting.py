@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.ingest.clustering.curve import SAMPLE, Curve, Places
-from distributary.ingest.clustering.reading import alive, opened_in, rows_in, staying
+from distributary.ingest.clustering.reading import alive, opened_in, rows_in, staying_in
 from distributary.ingest.clustering.writing import Made, Target, Written, value_at
 from distributary.ingest.columns.clustering import Path
 from distributary.ingest.columns.layout import Layout
@@ -82,7 +82,8 @@ def _look(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> 
         rows, stay = rows + opened_file.rows, stay + opened_file.rows - len(marked)
         for number, first, count in opened_file.groups():
             if not row_bytes and count:
-                row_bytes = opened_file.table(number, target.columns).nbytes / count
+                some = next(opened_file.parts(number, target.columns))
+                row_bytes = some.nbytes / some.num_rows
             kept = alive(marked, first, count)
             chosen = kept[(-seen) % every :: every]
             seen += len(kept)
@@ -110,17 +111,15 @@ def _look_for_nan(place: Files, files: Sequence[tuple[str, Action]], target: Tar
     for opened_file, marked in opened_in(place, files):
         rows, stay = rows + opened_file.rows, stay + opened_file.rows - len(marked)
         for number, first, _ in opened_file.groups():
-            if size <= MEMORY_BYTES:
-                some = staying(opened_file.table(number, target.columns), marked, first)
+            if size > MEMORY_BYTES and not names:
+                break
+            columns = target.columns if size <= MEMORY_BYTES else told
+            for some in staying_in(opened_file, (number, first), columns, marked):
                 size += some.nbytes
                 held.append(some)
-            elif names:
-                held.clear()
-                some = opened_file.table(number, told)
-            else:
-                held.clear()
-                break
-            fractions.take(fractions.with_nan(some))
+                if size > MEMORY_BYTES:
+                    held.clear()
+                fractions.take(fractions.with_nan(some))
     every = Fractions(Layout(target.columns)).without_nan
     is_whole, with_nan = size <= MEMORY_BYTES, every - fractions.without_nan
     return _Looked(Curve([]), np.empty(0, np.uint64), rows, stay, with_nan, held if is_whole else None)

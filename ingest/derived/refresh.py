@@ -150,13 +150,13 @@ def _inputs(
     if (last := manifests.last()) is None:
         threads = settings.limits.commit_threads
         left = None if generation is None else versions_left(root, settings.name, generation, threads)
-        found = {} if left is None else versions_now(root, with_fields(left, unreadable={}))
+        found = {} if left is None else versions_now(root, with_fields(left, unreadable={}), generation)
         # One that came meanwhile may be in some tables only.
         if (last := manifests.last()) is None:
             # Before the first batch of all there is nothing to make any of, and they wait.
             return found, {} if left is None else left.unreadable, {}
     at = versions_at(settings)
-    versions = versions_now(root, with_fields(at, unreadable={}))
+    versions = versions_now(root, with_fields(at, unreadable={}), generation)
     return versions, at.unreadable, last.entities
 
 

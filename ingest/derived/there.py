@@ -13,19 +13,24 @@ from distributary.ingest.table_versions import Versions
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log import transactions_of
+from distributary.ingest.tables.transaction import is_of_batch
 
 
-def versions_now(root: Files, found: Versions) -> dict[str, int]:
+def versions_now(root: Files, found: Versions, own: str | None = None) -> dict[str, int]:
     """The newest versions that have no later batch: upkeep may have deleted files since that a batch's own version names.
+
+    own  the checkpoint's generation, of which no batch is whole yet where those that were found are of another one
 
     Raises PipelineError where a table cannot be opened: without its rows the rest would be wrong.
     """
     found.require_readable()
+    under_way = None if own == found.generation else own
     now = dict[str, int]()
     for one in found.tables:
         place, app, version = root.below(one.table), app_of(found.generation, one.table), one.version
         while (told := _transactions(place, version + 1)) is not None:
-            if told.get(app, found.batch) > found.batch:
+            is_later = told.get(app, found.batch) > found.batch
+            if is_later or any(is_of_batch(other, under_way) for other in told):
                 break
             version += 1
         now[one.table] = version

@@ -14,7 +14,7 @@ from distributary.codecs.types.fields import parts
 from distributary.ingest.columns.safe_names import fold
 from distributary.ingest.erasure.as_it_was import AsItWas
 from distributary.ingest.erasure.file_anew import Mask
-from distributary.ingest.erasure.named_otherwise import Names, called, in_table, names_of
+from distributary.ingest.erasure.named_otherwise import Names, called, has, in_table, names_of
 from distributary.ingest.routing.as_said import (
     AS_IT_WAS,
     Path,
@@ -39,6 +39,7 @@ class Rows:
     keys       those that are meant whatever else their rows say
     was        the columns that have rows as they were before a change
     unread     how many have something rescued that the condition names, or a row as it was before, and of which nobody can tell whether it is true
+    beside     the fields that it names, in small letters, of which a row was met that has them among what had no place
     """
 
     condition: ReadCondition | None
@@ -47,6 +48,7 @@ class Rows:
     keys: frozenset[bytes] = frozenset()
     was: AsItWas = field(default_factory=AsItWas)
     unread: int = 0
+    beside: set[Path] = field(default_factory=set)
 
     def met(self, rows: pa.RecordBatch) -> Mask:
         """For which of these it is true. Raises ConfigError where the columns' types do not go with it."""
@@ -73,6 +75,7 @@ class Rows:
             one, rescued = rows.slice(row, 1), object_of(texts[row].as_py())
             told = [*self._was(condition, one, rescued)]
             if said := list(_rescued(rescued, fields, names)):
+                self.beside.update(_told_of(said, fields))
                 (row_of,) = as_plain(one, fields)
                 told.append(None if row_of is None else holds(condition, laid_into(row_of, said)))
             found[row] = True in told
@@ -100,6 +103,17 @@ def _rescued(rescued: Mapping[str, Any], fields: Sequence[Path], names: Names) -
         path = tuple(name.lower() for name in in_table(own, names))
         if concerns(path, fields):
             yield path, called(value, names, own)
+
+
+def _told_of(said: Sequence[tuple[Path, Any]], fields: Sequence[Path]) -> Iterator[Path]:
+    """Those of some fields, in small letters, that are among what had no place."""
+    for one in fields:
+        small = tuple(name.lower() for name in one)
+        if any(
+            path[: len(small)] == small[: len(path)] and has(value, small[len(path) :])
+            for path, value in said
+        ):
+            yield small
 
 
 def _rescued_before(rescued: Mapping[str, Any], was: AsItWas) -> Iterator[tuple[Path, Any]]:

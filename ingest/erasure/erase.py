@@ -285,7 +285,9 @@ class _Work:
                 f"knows whether they are meant: look at them, and name them by {', '.join(where[:3])}"
             )
         # Rows may have it all the same: rescued, or as they were.
-        within = [] if lacking or done.rows else fields_missing(layout, fields_of(self.condition.tree))
+        asked = fields_of(self.condition.tree)
+        unmet = [path for path in asked if tuple(map(str.lower, path)) not in meant.beside]
+        within = [] if lacking or done.rows else fields_missing(layout, unmet)
         if within:
             left.append(f"it has no field {', '.join(within)}, and no row that says it otherwise")
         return replace(done, left=(*done.left, *left), lacks=None if lacking else tuple(within))

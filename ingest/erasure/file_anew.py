@@ -35,7 +35,7 @@ class Made:
 def written_anew(  # noqa: PLR0913, PLR0917 - a file, which of its rows, and where to
     place: Files, name: str, opened_file: DataColumns, stays: Mask, add: Mapping[str, Any], state: TableState
 ) -> Made:
-    """A file with those rows of another one that stay, a row group at a time; `add` is what the log says of the other."""
+    """A file with those rows of another one that stay, some of a row group at a time; `add` is what the log says of the other."""
     # All columns of the table but those that all rows of the file have one value in.
     columns = pa.schema([one for one in state.layout if one.name not in partition_of(add)])
     layout = Layout(columns)
@@ -45,15 +45,21 @@ def written_anew(  # noqa: PLR0913, PLR0917 - a file, which of its rows, and whe
     if looked_at := {path[0] for path in fractions.without_nan}:
         some = pa.schema([one for one in columns if one.name in looked_at])
         for number, _, _ in opened_file.groups():
-            fractions.take(fractions.with_nan(opened_file.table(number, some)))
+            for rows in opened_file.parts(number, some):
+                fractions.take(fractions.with_nan(rows))
     with place.writer(name, named_later=True) as stream:
         with pq.ParquetWriter(
             stream.sink, columns, compression="zstd", store_schema=False, write_statistics=fractions.told
         ) as writer:
             for number, first, count in opened_file.groups():
-                kept = np.flatnonzero(stays[first : first + count])
-                if len(kept):
-                    writer.write_table(at_places(opened_file.table(number, columns), kept))
+                if not stays[first : first + count].any():
+                    continue
+                at = first
+                for rows in opened_file.parts(number, columns):
+                    kept = np.flatnonzero(stays[at : at + rows.num_rows])
+                    if len(kept):
+                        writer.write_table(at_places(rows, kept))
+                    at += rows.num_rows
         size = stream.tell()
     return Made(name, size, statistics(writer.writer.metadata, layout, indexed, fractions.without_nan))
 

@@ -86,7 +86,8 @@ class _Within:
         for place, key, moment in zip(places, _keys(some, self.remembered.keys), moments, strict=True):
             spans = self.spans.get(key, ())
             found[place] = any(
-                since <= moment and (until is None or moment < until) for since, until in spans
+                (since is None or since <= moment) and (until is None or moment < until)
+                for since, until in spans
             )
         return found
 

@@ -167,8 +167,8 @@ class _Looking:
 
 def _met(opened_file: DataColumns, number: int, wanted: pa.Schema, rows: Rows) -> Mask:
     # Of more than 2 GiB of text in structs no one array can be made.
-    some = opened_file.table(number, wanted).to_batches()
-    return np.concatenate([np.empty(0, bool), *map(rows.met, some)])
+    parts = (part for some in opened_file.parts(number, wanted) for part in some.to_batches())
+    return np.concatenate([np.empty(0, bool), *map(rows.met, parts)])
 
 
 def _actions(files: Sequence[_File], erasure: str) -> list[dict[str, Any]]:

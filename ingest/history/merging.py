@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as kinds
 
 from distributary.codecs.types.walk import children
@@ -103,9 +104,10 @@ class History:
         return found
 
     def _order(self, columns: pa.Table) -> Sequence[Ranks]:
-        place = self._rule.order.position
+        place, others = self._rule.order.position, self._rule.order.sequence[1:]
         where = (place.topic, place.partition, place.offset)
-        return [ranks(columns.column(path)) for path in (*self._rule.order.sequence, *where)]
+        moments = _or_since(columns.column(self._moment), columns.column(self._validity.since))
+        return [ranks(moments), *(ranks(columns.column(path)) for path in (*others, *where))]
 
     def _tracked(self, columns_now: pa.Schema) -> pa.Schema:
         """The table's columns of which a change makes history."""
@@ -176,7 +178,7 @@ class _Sources:
         starts = (np.cumsum(kept) - kept)[::2]
         rows = self._folding(starts, pairs[kept]).rows(schema)
         ended = result.until != FOR_EVER
-        since = value_at(rows, self._moment)
+        since = _or_since(value_at(rows, self._moment), rows.column(self._validity.since))
         bounds = (since, _as_times(result.until, ended, since.type), pa.array(~ended))
         for name, values in zip(self._validity.columns, bounds, strict=True):
             at = rows.schema.get_field_index(name)
@@ -200,6 +202,11 @@ def _number(told: Any) -> int | None:
         passed = told - _EPOCH
         return (passed.days * 86_400 + passed.seconds) * 1_000_000 + passed.microseconds
     return (told - _EPOCH.date()).days if isinstance(told, date) else None
+
+
+def _or_since(moments: pa.ChunkedArray, since: pa.ChunkedArray) -> pa.ChunkedArray:
+    """When records are of; a row that none made, as somebody inserts it, may say no more than since when it is true."""
+    return pc.coalesce(moments, since.cast(moments.type)) if moments.null_count else moments
 
 
 def _or_for_ever(column: pa.ChunkedArray) -> Ranks:

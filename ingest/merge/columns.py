@@ -40,6 +40,9 @@ _SAME_DAYS, _SAME_TIMES = date(1582, 10, 15), datetime(1900, 1, 1)
 # A thousand files at 30 ms each are two seconds then.
 _THREADS = 16
 
+# Others write a million rows as one row group, however large they are. What a row has often takes no room in its file.
+_BYTES_AT_ONCE, _ROWS_AT_ONCE = 2**26, 2**17
+
 
 class Unreadable(ValueError):
     """A data file that is no Parquet, or not all of one: trying again does not help."""
@@ -96,12 +99,33 @@ class DataColumns:
 
         Raises Unreadable where its footer has to be known to tell what they mean.
         """
-        found = self._of(group, columns, [one for one in columns.names if one in self._has.names], _by_name)
-        if self._by_old_calendar and any(_is_old(one) for column in found.columns for one in column.chunks):
+        return self._told(self._of(group, columns, self._there(columns), _by_name))
+
+    def parts(self, group: int, columns: pa.Schema) -> Iterator[pa.Table]:
+        """The same, so many rows at a time as memory is for. Raises as `table`."""
+        told, there = self._file.metadata.row_group(group), self._there(columns)
+        most = min(_ROWS_AT_ONCE, max(1, told.num_rows * _BYTES_AT_ONCE // max(told.total_byte_size, 1)))
+        if most >= told.num_rows or not there:
+            yield self.table(group, columns)
+            return
+        batches = self._file.iter_batches(most, row_groups=[group], columns=there)
+        while True:
+            with self._read():
+                batch = next(batches, None)
+            if batch is None:
+                return
+            found = pa.Table.from_batches([batch])
+            yield self._told(self._with(found, columns, len(batch), _by_name))
+
+    def _there(self, columns: pa.Schema) -> list[str]:
+        return [one for one in columns.names if one in self._has.names]
+
+    def _told(self, rows: pa.Table) -> pa.Table:
+        if self._by_old_calendar and any(_is_old(one) for column in rows.columns for one in column.chunks):
             raise Unreadable(
                 f"its file {self._name} has days or times of before 1900 by the calendar of Spark 2: rewritten by another than Spark they would be others"
             )
-        return found
+        return rows
 
     def _of(
         self,
@@ -112,7 +136,15 @@ class DataColumns:
     ) -> pa.Table:
         with self._read():
             found = self._file.read_row_group(group, columns=there)
-        count = self._file.metadata.row_group(group).num_rows
+        return self._with(found, columns, self._file.metadata.row_group(group).num_rows, values)
+
+    def _with(
+        self,
+        found: pa.Table,
+        columns: pa.Schema,
+        count: int,
+        values: Callable[[pa.Table, str], pa.ChunkedArray | None],
+    ) -> pa.Table:
         return pa.table([self._column(found, field, count, values) for field in columns], schema=columns)
 
     def whole(self, group: int, columns: Sequence[str]) -> pa.Table:

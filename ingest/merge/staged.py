@@ -78,8 +78,8 @@ def _others(rule: MergeRule, schema: pa.Schema) -> list[str]:
     """The columns that order rows; a turn that the table does not have yet is none."""
     position = rule.order.position
     marks = [] if rule.deletes is None or rule.deletes.mark is None else [rule.deletes.mark]
-    ends = [] if rule.history is None else [rule.history.until]
-    found = [*rule.order.sequence, *position.columns, *marks, *ends]
+    bounds = [] if rule.history is None else [rule.history.since, rule.history.until]
+    found = [*rule.order.sequence, *position.columns, *marks, *bounds]
     return [path for path in dict.fromkeys(found) if path != position.turn or path in schema.names]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,17 +13,19 @@ from deltalake import DeltaTable
 from tests.ingest.batch.test_one_put_back import batch
 from tests.ingest.batch.test_standing_still import goes_on, query
 from tests.ingest.batch.test_unreadable import Harm, input_output_error, newer_protocol, other_things
-from tests.ingest.pipelines import settings
+from tests.ingest.pipelines import checkpoint, settings
 from tests.ingest.queries import GOLF, QUEST
 from tests.ingest.upkeep.kept_up import DAY
 
 from distributary.errors import PipelineError
-from distributary.ingest.checkpoint.generation import app_of
+from distributary.ingest import table_versions
+from distributary.ingest.checkpoint.generation import Start, World, app_of, born
 from distributary.ingest.columns.safe_names import BATCHES_TABLE, CHANGES_TABLE, QUARANTINE_TABLE
 from distributary.ingest.commit_log.entries import Owner
 from distributary.ingest.commit_log.owners import Records
 from distributary.ingest.derived.there import versions_now
 from distributary.ingest.log_paths import entry_path
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.table_versions import _as_of, _Batch, versions_at
 from distributary.ingest.tables.log import newest_version
@@ -287,3 +290,72 @@ def test_where_the_ledgers_log_is_summed_up_the_checkpoint_says_which_batches_ar
     ledger.delete(entry_path(version) for version in range(newest + 2))
     found = versions_at(settings(tmp_path))
     assert (found.generation, found.batch) == (wanted.generation, wanted.batch)
+
+
+def test_of_one_that_took_tables_over_and_has_no_whole_batch_the_last_one_before_is_given(
+    tmp_path: Path,
+) -> None:
+    """No record may come for long; and amid its first batch nothing of that is given."""
+    batch(goes_on(query(tmp_path)))
+    before = versions_at(settings(tmp_path))
+    anew = settings(tmp_path).model_copy(update={"checkpoint": settings(tmp_path / "anew").checkpoint})
+    own = born(checkpoint(tmp_path / "anew"), "games", World("", {}, {}), Start("from_tables"))
+    root = files_at(tmp_path / "lake")
+    with pytest.raises(PipelineError, match="no batch that is whole"):
+        versions_at(anew.model_copy(update={"name": "others"}))
+    for table in Records(root).all():
+        Records(root).put(table, 1, Owner("games", "/log", own.id))
+    assert versions_at(anew) == versions_at(anew, before.batch) == before
+    with pytest.raises(PipelineError, match=f"the oldest one that its log tells of is {before.batch}"):
+        versions_at(anew, before.batch + 70)
+    # Its first batch is in one table, and then in all.
+    for table in (GOLF, QUARANTINE_TABLE):
+        version = newest_version(root.below(table))
+        assert version is not None
+        root.below(table).put(entry_path(version + 1), told_of(app_of(own.id, table), 0))
+        root.below(table).put(entry_path(version + 2), lays())
+        assert versions_at(anew) == before
+    assert versions_now(root, before, own.id)[GOLF] == before[GOLF].version
+    newest = newest_version(root.below(BATCHES_TABLE))
+    assert newest is not None
+    root.below(BATCHES_TABLE).put(entry_path(newest + 1), told_of(app_of(own.id, BATCHES_TABLE), 0))
+    now = versions_at(anew)
+    assert (now.generation, now.batch, now[GOLF].batch, now[QUEST].batch) == (own.id, 0, 0, None)
+    assert now[QUEST].version == before[QUEST].version
+
+
+def test_of_a_pipeline_that_stands_still_what_others_commit_is_not_all_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two days there are tens of thousands of entries, each of which a store is asked for; and so with each turn of derived tables."""
+    batch(goes_on(query(tmp_path)))
+    before, root = versions_at(settings(tmp_path)), files_at(tmp_path / "lake")
+    shared, read = (QUARANTINE_TABLE, CHANGES_TABLE, BATCHES_TABLE), Counter[str]()
+    newest = {table: (newest_version(root.below(table)) or 0) + 200 for table in shared}
+    for table, last in newest.items():
+        for number in range(200):
+            entry = b"\n".join((lays(), told_of(app_of("others", table), number)))
+            root.below(table).put(entry_path(last - 199 + number), entry)
+    content = table_versions._content
+
+    def counted(place: Files, version: int) -> bytes:
+        read[place.url] += 1
+        return content(place, version)
+
+    monkeypatch.setattr(table_versions, "_content", counted)
+    found = versions_at(settings(tmp_path))
+    assert max(read.values()) <= 100
+    assert (found.generation, found.batch) == (before.generation, before.batch)
+    assert [found[GOLF], found[QUEST]] == [before[GOLF], before[QUEST]]
+    # Which of them had anything of its own.
+    assert {one.table: one.version for one in found.tables if one.table in newest} == {
+        one.table: newest[one.table] for one in before.tables if one.table in newest
+    }
+    # As of a batch behind which there are others of its own they are looked for all the same.
+    for table in shared:
+        app = told_of(app_of(before.generation, table), before.batch + 1)
+        root.below(table).put(entry_path(newest[table] + 1), app)
+    earlier = versions_at(settings(tmp_path), before.batch)
+    assert {one.table: one.version for one in earlier.tables} == {
+        one.table: one.version for one in before.tables
+    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -211,6 +211,9 @@ def test_the_curve_goes_through_a_field_of_a_struct_that_has_more_text(
 
         def table(self, _: int, columns: pa.Schema) -> pa.Table:
             return rows.select(columns.names)
+
+        def parts(self, number: int, columns: pa.Schema) -> Iterator[pa.Table]:
+            yield self.table(number, columns)
 
     monkeypatch.setattr(sorting, "opened_in", lambda *_: [(Much(), np.arange(3, 2 * MUCH, dtype=np.uint32))])
     target = Target(rows.schema, (("s", "n"),), Indexed(), 2**20)

@@ -25,6 +25,8 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
     [
         (TIME, [(NOON, FAR)], [NOON, FAR - 1, FAR, -FAR], [True, True, False, False]),
         (TIME, [(FAR, None)], [NOON, FAR, FAR + 1], [False, True, True]),
+        # Of a row that somebody inserted.
+        (TIME, [(None, NOON)], [-FAR, NOON], [True, False]),
         (pa.timestamp("us"), [(-FAR, NOON.replace(tzinfo=None))], [-FAR, 0, FAR], [True, True, False]),
         (pa.date32(), [(date(2026, 1, 1), 2**30)], [date(2026, 1, 1), 2**30 - 1, 2**30], [True, True, False]),
     ],

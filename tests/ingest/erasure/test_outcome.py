@@ -60,18 +60,33 @@ def test_a_condition_that_no_table_has_the_columns_of_is_a_failure(
             done.check()
 
 
-def test_rows_that_have_a_field_rescued_are_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("field", "value", "rows", "why"),
+    [
+        ("nick", 99, 1, ""),
+        # Of somebody else, as where it is said once more.
+        ("Nick", 98, 0, ""),
+        ("nik", 99, 0, r"^no table has player\.nik, which"),
+    ],
+)
+def test_rows_that_have_a_field_rescued_are_enough(  # noqa: PLR0917 - a field, and what comes of it
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, field: str, value: int, rows: int, why: str
+) -> None:
     root = files_at(tmp_path / "lake")
     given = settings(tmp_path, sink={"root": root.url})
     own(root, given, "chess")
-    rows = pa.table({"player": [{"id": 7}, {"id": 8}], "_rescued_data": ['{"player.nick": 99}', None]})
-    create(root.below("chess").url, rows.schema, {})
-    write_deltalake(root.below("chess").url, rows, mode="append")
-    condition = ReadCondition(Call("=", (Field(("player", "nick")), Literal(99))))
+    there = pa.table({"player": [{"id": 7}, {"id": 8}], "_rescued_data": ['{"player.nick": 99}', None]})
+    create(root.below("chess").url, there.schema, {})
+    write_deltalake(root.below("chess").url, there, mode="append")
+    condition = ReadCondition(Call("=", (Field(("player", field)), Literal(value))))
     monkeypatch.setattr(module, "conditions_ahead", lambda _: {"": condition})
     done = erase(given, Wanted(""))
-    assert done.rows == 1
-    done.check()
+    assert done.rows == rows
+    if not why:
+        done.check()
+        return
+    with pytest.raises(ConfigError, match=why):
+        done.check()
 
 
 def test_only_tables_that_have_columns_are_asked_for_them() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -209,8 +209,8 @@ def test_fields_of_a_struct_are_looked_at_that_has_more_text_than_one_array_has_
     class Much:
         """An open file."""
 
-        def table(self, number: int, columns: pa.Schema) -> pa.Table:
-            return rows.select(columns.names)
+        def parts(self, _: int, columns: pa.Schema) -> Iterator[pa.Table]:
+            yield rows.select(columns.names)
 
     def met(some: pa.RecordBatch) -> Any:
         return some["who"].field("id").to_numpy() % MUCH == 7

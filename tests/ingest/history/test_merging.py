@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 from tests.ingest.history.kept import Kept, Recomputed, rule_by, same
 from tests.ingest.merge.upserted import of_at_most
 
@@ -315,3 +316,20 @@ def test_a_delete_of_a_clock_that_nobody_set_ends_what_comes_late(tmp_path: Path
     table.merge([], [row(1, 5, ts=datetime(1970, 1, 1, 0, 3, tzinfo=timezone.utc))])
     table.merge([row(1, 4, "late", ts=hours(24 * 40))])
     assert spans(table) == [("late", 4, 5)]
+
+
+def test_rows_that_no_record_made_are_true_since_they_say_so(tmp_path: Path) -> None:
+    """As of a history from before the topic: the first one was lost, and the other one began at no time."""
+    table = made(tmp_path)
+    by_hand = [
+        {"k": 1, "v": "first", "valid_from": hours(1), "valid_to": hours(2), "is_current": False},
+        {"k": 1, "v": "by hand", "valid_from": hours(2), "is_current": True},
+    ]
+    write_deltalake(tmp_path / table.folder, pa.Table.from_pylist(by_hand, table.schema), mode="append")
+    before = [("first", 1, 2), ("by hand", 2, None)]
+    assert spans(table) == before
+    # Of the moment at which one begins a record is newer, and all of its own counts.
+    assert table.merge([row(1, 2, "b"), row(1, 4, "c")]) == MergeCounts(updated=2)
+    assert spans(table) == [before[0], ("b", 2, 4), ("c", 4, None)]
+    assert table.merge([row(1, 1.5, "late"), row(1, 0, "z")]) == MergeCounts(inserted=1, updated=1)
+    assert spans(table) == [("z", 0, 1), ("first", 1, 1.5), ("late", 1.5, 2), ("b", 2, 4), ("c", 4, None)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,8 +16,10 @@ import pytest
 from tests.ingest.merge.upserted import make
 
 from distributary.ingest.clustering.reading import staying
+from distributary.ingest.erasure import file_anew
 from distributary.ingest.erasure.file_anew import written_anew
-from distributary.ingest.merge.columns import DataColumns, Unreadable, at_once, at_places
+from distributary.ingest.merge import columns as module
+from distributary.ingest.merge.columns import DataColumns, Places, Unreadable, at_once, at_places
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
 from distributary.ingest.tables.handle import opened
@@ -121,8 +124,8 @@ def test_a_file_of_so_much_text_is_written_anew_without_some_rows(tmp_path: Path
         def groups(self) -> list[tuple[int, int, int]]:
             return [(0, 0, 2 * MUCH)]
 
-        def table(self, _: int, columns: pa.Schema) -> pa.Table:
-            return much_text().select(columns.names)
+        def parts(self, _: int, columns: pa.Schema) -> Iterator[pa.Table]:
+            yield much_text().select(columns.names)
 
     make(tmp_path, much_text().schema)
     place = files_at(tmp_path)
@@ -130,3 +133,43 @@ def test_a_file_of_so_much_text_is_written_anew_without_some_rows(tmp_path: Path
     much: Any = Much()
     made = written_anew(place, "file", much, stays, {}, state_of(opened(place), place))
     assert pq.read_table(tmp_path / made.name, columns=["id"])["id"].to_pylist() == [5, MUCH + 5]
+
+
+def test_a_row_group_of_many_bytes_is_written_anew_a_part_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others write a million rows as one: whoever erased one of them, or brought files together, had all of it in memory, and most of it twice."""
+    count, size, held = 64, 2**16, list[int]()
+    monkeypatch.setattr(module, "_BYTES_AT_ONCE", 8 * size, raising=False)
+
+    def taken(rows: pa.Table, places: Places) -> pa.Table:
+        held.append(rows.nbytes)
+        return at_places(rows, places)
+
+    monkeypatch.setattr(file_anew, "at_places", taken)
+    rows = pa.table({"id": range(count), "v": [f"{n}" * (size // len(f"{n}")) for n in range(count)]})
+    make(tmp_path, rows.schema)
+    place = files_at(tmp_path)
+    with place.writer("file") as stream:
+        pq.write_table(rows, stream.sink, use_dictionary=False)
+        of = stream.tell()
+    stays, state = np.arange(count) != 7, state_of(opened(place), place)
+    made = written_anew(place, "made", DataColumns(place, "file", of), stays, {}, state)
+    assert sum(held) > rows.nbytes - size
+    assert max(held) <= 9 * size
+    assert pq.read_table(tmp_path / made.name) == rows.filter(pa.array(stays))
+
+
+def test_parts_of_a_row_group_are_all_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, inside = files_at(tmp_path), pa.struct([("b", pa.list_(pa.string()))])
+    rows = pa.table({"n": range(10), "s": pa.array([{"b": ["x", None]}, None] * 5, inside)})
+    with place.writer("file") as stream:
+        pq.write_table(rows, stream.sink)
+        size = stream.tell()
+    opened_file, more = DataColumns(place, "file", size), rows.schema.append(pa.field("new", pa.int64()))
+    monkeypatch.setattr(module, "_ROWS_AT_ONCE", 4)
+    parts = list(opened_file.parts(0, more))
+    assert [len(part) for part in parts] == [4, 4, 2]
+    assert pa.concat_tables(parts) == opened_file.table(0, more)
+    (part,) = opened_file.parts(0, pa.schema([("new", pa.int64())]))
+    assert len(part) == 10
