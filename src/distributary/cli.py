@@ -121,6 +121,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             logging.getLogger(name).disabled = True
         logging.getLogger("py4j").propagate = False
         logging.getLogger().addFilter(_is_not_of_py4j)
+    else:
+        logging.getLogger("distributary").setLevel(logging.DEBUG)
     try:
         app(given, prog_name="distributary")
     except Exception as error:  # noqa: BLE001 whatever it is, who typed the command gets a sentence
