@@ -92,13 +92,23 @@ def test_an_error_of_ours_is_a_sentence_and_an_exit_code(
     assert capsys.readouterr() == ("", "error: the thing [bold]at fault[/bold]; do this\n")
 
 
-@pytest.mark.parametrize("error", [ConnectionError, PermissionError, OSError])
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (ConnectionError, ""),
+        (
+            PermissionError,
+            "; let the user of this process read and write there or, in a store, the one whose keys it has",
+        ),
+        (OSError, ""),
+    ],
+)
 def test_an_error_of_a_store_or_a_disk_is_a_sentence_too(
-    error: type[OSError], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: type[OSError], remedy: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raising(monkeypatch, error("s3://lake/log: no answer from http://a:9/lake?sig=hush"))
     assert exit_code("jars") == 1
-    said = f"error: {error.__name__}: s3://lake/log: no answer from http://a:9/lake?**********\n"
+    said = f"error: {error.__name__}: s3://lake/log: no answer from http://a:9/lake?**********{remedy}\n"
     assert capsys.readouterr() == ("", said)
 
 
