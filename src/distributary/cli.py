@@ -154,7 +154,9 @@ def _said(error: Exception) -> str:
     from distributary.values import without_logins
 
     said = without_logins(f"{type(error).__name__}: {error}")
-    return f"{said}; {_MAY_NOT}" if isinstance(error, PermissionError) else said
+    # delta-rs tells of a file in a folder by the system's words alone.
+    denied = isinstance(error, PermissionError) or "Permission denied (os error 13)" in said
+    return f"{said}; {_MAY_NOT}" if denied else said
 
 
 def _print_version(asked: bool) -> None:

@@ -112,6 +112,17 @@ def test_an_error_of_a_store_or_a_disk_is_a_sentence_too(
     assert capsys.readouterr() == ("", said)
 
 
+def test_what_delta_rs_may_not_read_is_told_with_what_to_do_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raising(
+        monkeypatch,
+        OSError("/lake/chess: Unable to open file /lake/chess/a: Permission denied (os error 13)"),
+    )
+    assert exit_code("jars") == 1
+    assert "(os error 13); let the user of this process read and write there" in capsys.readouterr().err
+
+
 def test_an_error_that_nobody_has_foreseen_is_a_sentence_that_quotes_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
