@@ -83,7 +83,9 @@ def test_durations(text: object, expected: object) -> None:
     assert seconds_of(text) == expected
 
 
-@pytest.mark.parametrize(("text", "expected"), [("1.1 h", 3960), ("2.2 min", 132), ("4000 ms", 4), (60.0, 60)])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("1.1 h", 3960), ("2.2 min", 132), ("4000 ms", 4), (60.0, 60)]
+)
 def test_a_duration_is_of_whole_seconds_where_what_is_written_is(text: object, expected: int) -> None:
     """As doubles 1.1 h are 3960.0000000000005 s, and were refused as no whole number."""
     assert Chosen.model_validate({"window": text}).window == expected

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import subprocess
 import sys
@@ -139,7 +140,12 @@ def test_debug_adds_the_stack_trace(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raising(monkeypatch, ConfigError("wrong"))
-    assert exit_code("--debug", "jars") == 2
+    try:
+        assert exit_code("--debug", "jars") == 2
+        assert logging.getLogger("distributary").level == logging.DEBUG
+    finally:
+        # Of this process, in which other tests follow.
+        logging.getLogger("distributary").setLevel(logging.NOTSET)
     said = capsys.readouterr().err
     assert "Traceback" in said
     assert said.endswith("error: wrong\n")
