@@ -22,14 +22,17 @@ from distributary.ingest.progress import Progress, Silent, Summary
 from distributary.ingest.schemas.from_columns import take_columns
 from distributary.ingest.schemas.hints import hints_of
 from distributary.ingest.schemas.inferred import SchemaLocation
-from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of
+from distributary.ingest.schemas.inferred_per_entity import EntitySchemas, location_of, schema_place
 from distributary.ingest.schemas.mixed import MixedSchemas
 from distributary.ingest.schemas.opening import kept_as, open_registry
+from distributary.ingest.schemas.subjects import inferred_subject
 from distributary.ingest.session import pipeline_session
 from distributary.ingest.settings.model import Settings
 from distributary.ingest.source.contract import Channels
 from distributary.ingest.spark.jvm import jvm_needed
+from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import open_files
+from distributary.ingest.storage.probe import require_answers
 from distributary.ingest.supervision.outcome import Outcome
 from distributary.ingest.supervisor import Supervisor
 from distributary.registry.base import SchemaRegistry
@@ -81,6 +84,7 @@ def run_in(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
     """The same in this session, under this lease. Raises what `run` raises."""
     with ExitStack() as opened, suppress(Stopped):
         begun = opened.enter_context(when_late(lambda: _tell_of_stores(settings, watch), _LATE_SECONDS))
+        require_answers(_stores(settings), stopped)
         channels = opened.enter_context(open_source(settings, session, stopped, watch.waiting))
         own = registry or opened.enter_context(
             schemas_of(settings, session, channels, lambda notice: watch.waiting(notice.text, 0.0))
@@ -99,6 +103,15 @@ def run_in(  # noqa: PLR0913, PLR0917 - one value each of what a run needs
         return Supervisor(opened_anew, progress, stopped, derived).run()
     # It was told to stop before it began.
     return Outcome(Summary(), ())
+
+
+def _stores(settings: Settings) -> list[Files]:
+    """A place in each store that a run writes to."""
+    places = [settings.sink.root, settings.checkpoint]
+    if inferred_subject(settings.name, settings.decode) is not None:
+        places.append(schema_place(settings.name, settings.decode))
+    stores = {(place.scheme, place.authority): place for place in places if place.kind != "posix"}
+    return [open_files(place, settings.storage) for place in stores.values()]
 
 
 def _tell_of_stores(settings: Settings, watch: Progress) -> None:

@@ -17,6 +17,7 @@ from distributary.values import (
     OptionalFile,
     Seconds,
     Secret,
+    WholeSeconds,
     Wrong,
     WrongValues,
     bytes_of,
@@ -47,6 +48,7 @@ class Chosen(Group):
 
     size: Bytes = 1
     wait: Seconds = 0.0
+    window: WholeSeconds = 1
     folder: Folder = Path("/")
     tables: Annotated[Path, BeforeValidator(table_folder_of)] = Path("/lake")
     file: OptionalFile = None
@@ -82,6 +84,14 @@ def test_durations(text: object, expected: object) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"), [("1.1 h", 3960), ("2.2 min", 132), ("4000 ms", 4), (60.0, 60)]
+)
+def test_a_duration_is_of_whole_seconds_where_what_is_written_is(text: object, expected: int) -> None:
+    """As doubles 1.1 h are 3960.0000000000005 s, and were refused as no whole number."""
+    assert Chosen.model_validate({"window": text}).window == expected
+
+
+@pytest.mark.parametrize(
     ("given", "told"),
     [
         ({"size": "5 parsecs"}, "no size has the unit 'parsecs'; write a number of bytes, or for example 192 MiB"),
@@ -91,6 +101,9 @@ def test_durations(text: object, expected: object) -> None:
         ({"wait": "5 years"}, "no duration has the unit 'years'; write a number of seconds, or for example 10 s"),
         ({"wait": -1}, "write a number of at least 0"),
         ({"wait": 1e14}, "write a number of at most 3153600000"),
+        ({"window": "90.5 s"}, "it is no whole number of seconds; write one, or for example 1 h"),
+        ({"window": 1.5}, "it is no whole number of seconds; write one, or for example 1 h"),
+        ({"window": "0 s"}, "write a number of at least 1"),
         ({"folder": "s3://bucket"}, "s3:// is not supported"),
         ({"folder": "50%"}, "delta-rs takes % in a path"),
         ({"folder": Path("s3://bucket/lake")}, "s3:// is not supported"),

@@ -38,7 +38,8 @@ def check_counts(
     for policy, met, name, what in stops:
         if met and policy == "fail":
             raise PolicyStopped(
-                f"batch {batch_id}: {what}, and policies.{name} is `fail`: {'; '.join([_account(counts), *unrouted])}"
+                f"batch {batch_id}: {what}, and policies.{name} is `fail`: {'; '.join([_account(counts), *unrouted])}. Put right what sends such "
+                f"records, or let policies.{name} say quarantine"
             )
 
 

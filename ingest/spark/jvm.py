@@ -6,10 +6,14 @@ a name that Java does not know. So none of them is recognised: when something fa
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
+from importlib import import_module
 from typing import Any
 
 from py4j.java_gateway import JavaClass, JavaGateway, java_import
@@ -115,8 +119,9 @@ def sifted(line: str = _OF_EACH_START) -> Iterator[int | None]:
 def jvm_needed() -> Iterator[None]:
     """Whatever fails in the block because the JVM is dead is raised as JvmDied; every other error is left alone.
 
-    What we raise on purpose, and that the run is told to stop, says more than that the JVM died too.
+    What we raise on purpose, and that the run is told to stop, says more than that the JVM died too. What fails there PySpark does not log.
     """
+    _quieten_pyspark()
     try:
         yield
     except (DistributaryError, Stopped):
@@ -125,6 +130,36 @@ def jvm_needed() -> Iterator[None]:
         if jvm_answers():
             raise
         raise JvmDied from error
+
+
+# By these PySpark logs an error of a query before it raises it, with its words, which quote values of rows.
+_OF_QUERIES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+
+_OURS = "distributary"
+
+
+@cache
+def _quieten_pyspark() -> None:
+    """Have PySpark log no error of a query that this package asks; those of whoever uses PySpark beside it are his."""
+    try:
+        kind = import_module("pyspark.logger").PySparkLogger
+    except ImportError:  # Spark 3.5 has none
+        return
+    for name in _OF_QUERIES:
+        kind.getLogger(name).addFilter(_is_of_others)
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    """Whether nothing of this package is at work where it is logged, or somebody has asked its logger for all."""
+    if logging.getLogger(_OURS).level == logging.DEBUG:
+        return True
+    frame = sys._getframe()
+    while (before := frame.f_back) is not None:
+        frame = before
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith(f"{_OURS}.") and module != __name__:
+            return False
+    return True
 
 
 def require_jvm() -> None:

@@ -45,6 +45,21 @@ def require_folder(path: Path) -> None:
         ) from error
 
 
+def require_answers(places: Iterable[Files], stop: threading.Event) -> None:
+    """Each of these places has answered once; asked aside, since nobody who waits for a client's answer sees that he is to stop.
+
+    Raises SetupError for one that does not answer for as long as its client asks, and Stopped once `stop` is set and no answer comes. What else is
+    wrong is told by whoever meets it.
+    """
+    for files in places:
+        try:
+            answer_to(partial(files.has_files, _FOLDER), stop)
+        except ConnectionError as error:
+            raise SetupError(_unusable(files, error)) from error
+        except OSError:
+            continue
+
+
 def was_silent(files: Files, tell: Callable[[str, float], None], stop: threading.Event) -> bool:
     """Wait until a place that is only read answers; whether it did not at once, of which `tell` is told. Raises Stopped."""
     return _waited_for([(files, _look)], tell, stop)
@@ -123,7 +138,11 @@ def require_put_if_absent(files: Files) -> None:
             "the keys in `storage`"
         ) from error
     except OSError as error:
-        raise SetupError(f"{files.url} cannot be used ({error}); check the place and `storage`") from error
+        raise SetupError(_unusable(files, error)) from error
+
+
+def _unusable(files: Files, error: OSError) -> str:
+    return f"{files.url} cannot be used ({error}); check the place and `storage`"
 
 
 def _try(files: Files, path: str) -> None:

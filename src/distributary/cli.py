@@ -43,6 +43,8 @@ from distributary.views.terminal import console, printable
 # PySpark logs an error of a query with its stack traces, in one line of JSON, before it raises the same error.
 _SPARKS_OWN = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
+_MAY_NOT = "let the user of this process read and write there or, in a store, the one whose keys it has"
+
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     """Py4J logs to the root logger, with its stack trace, that the JVM is gone; the error that is raised says so."""
@@ -121,6 +123,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             logging.getLogger(name).disabled = True
         logging.getLogger("py4j").propagate = False
         logging.getLogger().addFilter(_is_not_of_py4j)
+    else:
+        logging.getLogger("distributary").setLevel(logging.DEBUG)
     try:
         app(given, prog_name="distributary")
     except Exception as error:  # noqa: BLE001 whatever it is, who typed the command gets a sentence
@@ -149,7 +153,10 @@ def _said(error: Exception) -> str:
     # A store's, or a disk's, which each command may meet anywhere.
     from distributary.values import without_logins
 
-    return without_logins(f"{type(error).__name__}: {error}")
+    said = without_logins(f"{type(error).__name__}: {error}")
+    # delta-rs tells of a file in a folder by the system's words alone.
+    denied = isinstance(error, PermissionError) or "Permission denied (os error 13)" in said
+    return f"{said}; {_MAY_NOT}" if denied else said
 
 
 def _print_version(asked: bool) -> None:

@@ -353,7 +353,16 @@ def seconds_of(value: Any) -> Any:
     number, unit = found
     if unit not in _SECONDS:
         raise ValueError(f"no duration has the unit {unit!r}; write a number of seconds, or for example 10 s")
-    return number * _SECONDS[unit]
+    # As a double 1.1 h is a trifle more than 3,960 s, which would be no whole number.
+    return round(number * _SECONDS[unit], 9)
+
+
+def whole_seconds_of(value: Any) -> Any:
+    """The same for what takes whole seconds only."""
+    seconds = seconds_of(value)
+    if isinstance(seconds, float) and not seconds.is_integer():
+        raise ValueError("it is no whole number of seconds; write one, or for example 1 h")
+    return seconds
 
 
 def _with_unit(value: Any) -> tuple[float, str] | None:
@@ -384,4 +393,6 @@ PositiveSeconds = Annotated[
     _or_text("number", "10 s", exclusiveMinimum=0, maximum=_MOST_SECONDS),
 ]
 
-WholeSeconds = Annotated[int, Field(ge=1), BeforeValidator(seconds_of), _or_text("integer", "1 h", minimum=1)]
+WholeSeconds = Annotated[
+    int, Field(ge=1), BeforeValidator(whole_seconds_of), _or_text("integer", "1 h", minimum=1)
+]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import os
 import subprocess
 import sys
@@ -92,14 +93,35 @@ def test_an_error_of_ours_is_a_sentence_and_an_exit_code(
     assert capsys.readouterr() == ("", "error: the thing [bold]at fault[/bold]; do this\n")
 
 
-@pytest.mark.parametrize("error", [ConnectionError, PermissionError, OSError])
+@pytest.mark.parametrize(
+    ("error", "remedy"),
+    [
+        (ConnectionError, ""),
+        (
+            PermissionError,
+            "; let the user of this process read and write there or, in a store, the one whose keys it has",
+        ),
+        (OSError, ""),
+    ],
+)
 def test_an_error_of_a_store_or_a_disk_is_a_sentence_too(
-    error: type[OSError], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    error: type[OSError], remedy: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raising(monkeypatch, error("s3://lake/log: no answer from http://a:9/lake?sig=hush"))
     assert exit_code("jars") == 1
-    said = f"error: {error.__name__}: s3://lake/log: no answer from http://a:9/lake?**********\n"
+    said = f"error: {error.__name__}: s3://lake/log: no answer from http://a:9/lake?**********{remedy}\n"
     assert capsys.readouterr() == ("", said)
+
+
+def test_what_delta_rs_may_not_read_is_told_with_what_to_do_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raising(
+        monkeypatch,
+        OSError("/lake/chess: Unable to open file /lake/chess/a: Permission denied (os error 13)"),
+    )
+    assert exit_code("jars") == 1
+    assert "(os error 13); let the user of this process read and write there" in capsys.readouterr().err
 
 
 def test_an_error_that_nobody_has_foreseen_is_a_sentence_that_quotes_nothing(
@@ -118,7 +140,12 @@ def test_debug_adds_the_stack_trace(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     raising(monkeypatch, ConfigError("wrong"))
-    assert exit_code("--debug", "jars") == 2
+    try:
+        assert exit_code("--debug", "jars") == 2
+        assert logging.getLogger("distributary").level == logging.DEBUG
+    finally:
+        # Of this process, in which other tests follow.
+        logging.getLogger("distributary").setLevel(logging.NOTSET)
     said = capsys.readouterr().err
     assert "Traceback" in said
     assert said.endswith("error: wrong\n")

@@ -79,7 +79,8 @@ class LineProgress:
 
     def started(self, name: str, total_known: int | None) -> None:
         """Names the pipeline and what waits for it."""
-        waits = "" if total_known is None else f", {total_known:,} records wait"
+        wait = "waits" if total_known == 1 else "wait"
+        waits = "" if total_known is None else f", {_count(total_known, 'record')} {wait}"
         self._say(f"{name}: started{waits}")
 
     def reading(self) -> None:

@@ -62,6 +62,12 @@ def test_lines_tell_each_event() -> None:
     ]
 
 
+def test_one_record_waits() -> None:
+    lines: list[str] = []
+    LineProgress(lines.append).started("games", 1)
+    assert lines == ["games: started, 1 record waits"]
+
+
 def test_nothing_is_said_of_a_quarantine_that_got_nothing() -> None:
     lines: list[str] = []
     LineProgress(lines.append).finished(Summary(rows=2, written=2, tables=1, batches=1))

@@ -22,7 +22,13 @@ from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.place import Place
 from distributary.ingest.storage.posix import PosixFiles
-from distributary.ingest.storage.probe import require_put_if_absent, require_usable, sign, were_away
+from distributary.ingest.storage.probe import (
+    require_answers,
+    require_put_if_absent,
+    require_usable,
+    sign,
+    were_away,
+)
 
 
 class Overwriting(PosixFiles):
@@ -169,6 +175,24 @@ def test_a_run_that_is_told_to_end_waits_for_no_store(behind: tuple[Relay, Files
     stop = threading.Event()
     with pytest.raises(Stopped):
         were_away([files], lambda reason, seconds: stop.set(), stop)
+
+
+def test_a_store_that_does_not_answer_at_the_start_is_told_and_one_that_refuses_is_left_to_others(
+    behind: tuple[Relay, Files], tmp_path: Path
+) -> None:
+    relay, files = behind
+    stop = threading.Event()
+    require_answers([files, PosixFiles(tmp_path / "not made")], stop)
+    for how in ("403", "400"):
+        relay.away = how
+        require_answers([files], stop)
+    relay.away = "503"
+    with pytest.raises(
+        SetupError, match=f"^{files.url} cannot be used .*; check the place and `storage`$"
+    ) as told:
+        require_answers([files], stop)
+    # By this one that comes amid a run is waited for.
+    assert isinstance(told.value.__cause__, ConnectionError)
 
 
 def never_told(reason: str, seconds: float) -> None:
