@@ -66,6 +66,16 @@ def test_members_of_gzip_are_read_one_behind_the_other(files: Files) -> None:
     assert [value for _, value in records(files, look)] == [b"1", b"2", b"3"]
 
 
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_a_file_of_nothing_but_zeros_is_told_as_damaged(files: Files, name: str) -> None:
+    """As one is whose place was set aside before it was copied there, and that then was not."""
+    put(files, {name: bytes(20_000)})
+    look = looking(files)
+    look.look(0)
+    [(_, value)] = records(files, look)
+    assert (read(value) or ("",))[0] == "file_damaged"
+
+
 @pytest.mark.parametrize(("name", "compress"), [("a.gz", gzip.compress), ("a.zst", zstd)])
 def test_of_a_file_that_was_cut_off_the_rows_before_that_are_read_and_the_rest_is_told(
     files: Files, name: str, compress: object
