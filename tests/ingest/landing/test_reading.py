@@ -142,6 +142,7 @@ def test_a_file_that_is_gone_is_told_or_an_error(files: Files) -> None:
         records(files, look)
     [(offset, value)] = records(files, look, skips_gone=True)
     assert (offset, (read(value) or ("",))[0]) == (0, "file_gone")
+    assert "it went away as its batch was read, and counts as read" in (read(value) or ("", ""))[1]
 
 
 def test_a_file_that_was_written_to_since_is_told_and_not_read(files: Files) -> None:
