@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from deltalake import DeltaTable, QueryBuilder
@@ -82,6 +82,14 @@ class Stage:
         policy = {"cleanup.policy": "compact"} if compacted else {}
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=policy)
         admin.create_topics([topic])[name].result()
+
+    def forget(self, topic: str) -> None:
+        """Have Kafka forget all that the topic has, as it does in time."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 3})
+        numbers = admin.list_topics(topic, timeout=30).topics[topic].partitions
+        ends = [TopicPartition(topic, number, OFFSET_END) for number in numbers]
+        for done in admin.delete_records(ends).values():
+            done.result(30)
 
     def sent(self, topic: str) -> list[Sent]:
         """All that the topic has, in the order of its partitions."""

@@ -9,6 +9,7 @@ from typing import Any
 from drills.walk.model import APPENDED, ENTITIES, Model, Row
 from drills.walk.pipeline import AGGREGATE, Walk, place_of
 
+from distributary.ingest.tables.log import has_log
 from distributary.producer_sim.verify.comparison import verify
 
 _MOST_TOLD = 3
@@ -91,7 +92,9 @@ def _of_bronze(walk: Walk) -> Iterator[str]:
 
 
 def _of_aggregate(walk: Walk, entity: str) -> Iterator[str]:
-    yield from _as_grouped(walk, entity, walk.model.rows(entity))
+    # Of an entity that has no table what was derived before stays.
+    if has_log(walk.kit.lake.root.below(walk.table_of(entity))):
+        yield from _as_grouped(walk, entity, walk.model.rows(entity))
 
 
 def _as_grouped(walk: Walk, entity: str, every: list[Row]) -> Iterator[str]:

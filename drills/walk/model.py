@@ -125,6 +125,11 @@ class Model:
         for record in self.records:
             record.where = "unread"
 
+    def made_anew(self, topic: str) -> None:
+        """A topic has none of the records that were sent to it; what waits of them in quarantine nobody brings back."""
+        self.known |= {record.place for record in self.of("quarantine")}
+        self.records = [record for record in self.records if record.place[0] != topic]
+
     # What is to be there
 
     def of(self, *where: Where) -> list[Record]:

@@ -192,6 +192,12 @@ class Walk:
         self.world.topic(name)
         self.state.topics[name] = 2
 
+    def make_anew(self, topic: str) -> None:
+        """Another one in the place of a topic, which has its name and none of its records."""
+        self.world.delete_topic(topic)
+        self.world.topic(topic)
+        self.state.topics[topic] = 2
+
     def add_partition(self, topic: str) -> None:
         """One more of a topic."""
         count = self.state.topics[topic] + 1

@@ -1,4 +1,4 @@
-"""Readings of wearables: bronze, silver with expectations, gold."""
+"""Readings of wearables: bronze, silver with expectations, gold, and both made again of bronze."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def readings(seed: int, count: int) -> Iterator[dict[str, Any]]:
 
 
 def play(stage: Stage) -> str:
-    """Two rounds of readings: by the second one gold is brought up by what was added."""
+    """Two rounds of readings: by the second one gold is brought up by what was added. Then Kafka forgets them, and all but bronze is made again."""
     stage.make_topic(TOPIC)
     for part in range(2):
         stage.send(TOPIC, ((None, value) for value in jsons(readings(part, 3_000))))
@@ -43,6 +43,24 @@ def play(stage: Stage) -> str:
         sorted(one.value or b"" for one in stage.sent(TOPIC)),
     )
     good = [one for one in every if _is_good(one)]
+    found = _held(stage, good)
+    told = json.loads(stage.distributary("expectations", "pipeline.yaml", "--json"))
+    require(bool(told), "the ledger tells of no expectation")
+    stage.forget(TOPIC)
+    require(not stage.sent(TOPIC), "Kafka has not forgotten the readings")
+    stage.distributary("reset", "pipeline.yaml", "--layer", "silver", "--yes")
+    stage.distributary("reset", "pipeline.yaml", "--layer", "gold")
+    require_same("days made again", [_held(stage, good)], [found])
+    stage.distributary("verify", "pipeline.yaml")
+    kept_out = len(every) - len(good)
+    return (
+        f"{len(every)} readings in bronze, {len(good)} in silver, {kept_out} kept out, {found} days in gold, all made again of bronze once Kafka had "
+        "forgotten them; verify holds"
+    )
+
+
+def _held(stage: Stage, good: list[dict[str, Any]]) -> int:
+    """How many days gold has; silver and gold are held against the good readings."""
     silver = stage.rows(f"silver_{TOPIC}").select(["user_id", "time", "heart_bpm"]).to_pylist()
     require_same(
         "silver",
@@ -54,11 +72,7 @@ def play(stage: Stage) -> str:
     require_same("gold", sorted(gold), sorted(expected))
     for key, row in expected.items():
         require_same(f"gold {key}", [gold[key][name] for name in row], list(row.values()))
-    stage.distributary("verify", "pipeline.yaml")
-    told = json.loads(stage.distributary("expectations", "pipeline.yaml", "--json"))
-    require(bool(told), "the ledger tells of no expectation")
-    kept_out = len(every) - len(good)
-    return f"{len(every)} readings in bronze, {len(good)} in silver, {kept_out} kept out, {len(gold)} days in gold; verify holds"
+    return len(gold)
 
 
 def _is_good(one: dict[str, Any]) -> bool:

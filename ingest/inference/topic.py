@@ -60,7 +60,8 @@ def look_at_records(
 
     def found(offsets: Offsets) -> T:
         records = _without_registered(topics, decode, topics.range(offsets))
-        return look(records.where("value IS NOT NULL"))
+        # One without a time is in no table: it tells of a file, or has a time that no table holds.
+        return look(records.where("value IS NOT NULL AND timestamp IS NOT NULL"))
 
     offsets = _sampled(_everything(channels), sample)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -13,13 +13,14 @@ from itertools import accumulate
 from pyspark.sql import DataFrame, SparkSession
 
 from distributary.codecs.containers.base import Merging, Naming, load_container
-from distributary.errors import CheckpointMismatch, PipelineError
+from distributary.errors import CheckpointMismatch
 from distributary.ingest.inputs.by_ranges import ByRanges
 from distributary.ingest.inputs.one_topic import OLDER, OneTopic
 from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.offsets import Offsets, Positions
 from distributary.ingest.landing.archiving import Archive
+from distributary.ingest.landing.gone import require_told
 from distributary.ingest.landing.looking import Looking
 from distributary.ingest.landing.numbers import (
     Landed,
@@ -30,7 +31,6 @@ from distributary.ingest.landing.numbers import (
 )
 from distributary.ingest.landing.reading import Landing, records, schema_if_readable, schema_of
 from distributary.ingest.landing.register import Register
-from distributary.ingest.landing.told import shown
 from distributary.ingest.reshaping.rule import NOTHING_BESIDE, Beside
 from distributary.ingest.settings.groups import Route, Source
 from distributary.ingest.settings.source.landing import FilesSource
@@ -38,7 +38,6 @@ from distributary.ingest.source.contract import Channels
 from distributary.ingest.storage.contract import Files, Info
 from distributary.ingest.storage.opening import open_files
 from distributary.ingest.storage.options import StorageOptions
-from distributary.ingest.storage.posix import is_away
 from distributary.registry.base import SchemaRegistry
 
 REGISTERS = ".distributary/landed"
@@ -53,12 +52,6 @@ LOOKED_INTO = 100
 """Of files that are only looked into for their schemas, how many of the newest ones."""
 
 _LOOKED_THROUGH = 10_000
-
-
-class FilesGone(PipelineError):
-    """Files that were registered went away before they were read."""
-
-    fatal = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,9 +279,9 @@ class LandingFolder(OneTopic):
     def _move_old(self) -> None:
         if self._archive is None:
             return
-        # Of a number that another took the place of, nothing was read: what has it waits for the next look.
+        # By some numbers nothing was read: what has one of them waits for the next look.
         done = [
-            one for one in self._looking.old if one[0] < self._done and one[0] not in self._register.replaced
+            one for one in self._looking.old if one[0] < self._done and not self._register.is_nobodys(one[0])
         ]
         later = [one for one in self._looking.old if one[0] >= self._done]
         left = self._archive.move(self._folder, [*done, *self._just_read()], self._waits.stop)
@@ -316,19 +309,16 @@ class LandingFolder(OneTopic):
             if self._waits.stop.is_set():
                 # The look may have ended before it came to where they are now.
                 raise Stopped
-            changed = [file for file in self._changed(changed) if file.number not in self._register.replaced]
+            changed = [file for file in self._changed(changed) if not self._register.is_nobodys(file.number)]
         infos = {file.number: self._info_of(file) for file in changed}
         gone = [file for file in changed if infos[file.number] is None]
-        if gone and is_away(self._folder):
-            raise FilesGone(
-                f"{self._folder} is not there, of which {len(gone)} files are to be read: have it back, as by mounting what it is on; or, if it is gone for good, make "
-                "an empty folder of that name"
-            )
-        if gone and not self.landing.skips_gone:
-            raise FilesGone(
-                f"{len(gone)} files of {self._folder} went away before they were read: {shown([file.path for file in gone])}. {self._way_back(gone)}; or "
-                "write source.on_data_loss: record, then a record in quarantine names each, and what comes next is read"
-            )
+        if gone:
+            require_told(self._folder, gone, self._archive, told=self.landing.skips_gone)
+            # What is only told of, as it was rewritten, is told so whether it is there or not.
+            lost = [file for file in gone if file.kind == "new"]
+            if lost and not self._looking.lose(lost):
+                # What another run registered may be where they are now.
+                return self._there(files, end, doubtful)
         # One that will not be taken, such as one that was emptied, is not waited for.
         waits = [
             file
@@ -340,18 +330,6 @@ class LandingFolder(OneTopic):
         if not waits or (self._holds_up(waits, files, end) and self._looking.postpone(waits)):
             return end
         return waits[0].number
-
-    def _way_back(self, gone: Sequence[Landed]) -> str:
-        """What to do about files that went away: those that are read again may have been moved by this very pipeline."""
-        moved = -1
-        if self._archive is not None:
-            # What it says only helps.
-            with suppress(OSError, PipelineError):
-                moved = self._archive.up_to()
-        count = sum(file.number <= moved for file in gone)
-        if not count or self._archive is None:
-            return "Put them back"
-        return f"{count} of them were read before and are in {self._archive.files}: put them back from there, and the others too"
 
     def _unreadable(self, files: Sequence[Landed], doubtful: Sequence[Landed]) -> list[Landed]:
         """Those that are there as they were registered, and cannot be read."""

@@ -32,19 +32,19 @@ def _plain(file: Any) -> Iterator[bytes]:
 
 def _gzip(file: Any) -> Iterator[bytes]:
     """Members of gzip, one behind the other: https://www.rfc-editor.org/rfc/rfc1952"""
-    member = None
+    member, is_behind = None, False
     for piece in _small(file):
         rest = piece
         while rest:
-            # Behind the last member there may be zeros, as where files are written in blocks.
-            if member is None and not (rest := rest.lstrip(b"\0")):
+            # Behind the last member there may be zeros, as where files are written in blocks. A file of nothing else is none of gzip's.
+            if member is None and is_behind and not (rest := rest.lstrip(b"\0")):
                 break
             member = member or zlib.decompressobj(_GZIP)
             try:
                 yield member.decompress(rest)
             except zlib.error:
                 raise Damaged("gzip cannot decompress what comes here: it is damaged") from None
-            rest = member.unused_data
+            rest, is_behind = member.unused_data, True
             member = None if member.eof else member
     if member is not None:
         raise Damaged("it ends within what gzip compressed: it was cut off")

@@ -1,7 +1,8 @@
 """Entries of the register of files, as JSON; and many of them brought together in one segment, as Parquet.
 
 `entries/00000000000000000012.json` and `segments/00000000000000000000-00000000000000000099.parquet`. The format has a version; of a
-newer one nothing is read but that it is newer. A segment of format 2 has names that are no UTF-8, and all of them as bytes.
+newer one nothing is read but that it is newer. A segment of format 2 has names that are no UTF-8, and all of them as bytes; what tells of files
+that are gone, entry or segment, has format 3.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from distributary.errors import CheckpointMismatch, NewerFormat
@@ -25,9 +27,10 @@ ENTRIES, SEGMENTS = "entries", "segments"
 READERS = "readers.json"
 """What of a register names the pipelines that read by it."""
 
-FORMAT = 1
+FORMAT = 3
+"""The newest one of any of its files; each has the first one that knows what it says."""
 
-_IN_BYTES_FORMAT = 2
+_FIRST_FORMAT, _IN_BYTES_FORMAT, _GONE_FORMAT = 1, 2, 3
 
 # Rows that are read together, where files of some numbers are asked for.
 _ROW_GROUP = 10_000
@@ -43,7 +46,7 @@ _SCHEMA = pa.schema(
         pa.field("kind", pa.string()),
         pa.field("instead_of", pa.int64()),
     ],
-    metadata={"format": str(FORMAT)},
+    metadata={"format": str(_FIRST_FORMAT)},
 )
 
 # A file system takes any bytes for a name, and Parquet's texts are UTF-8.
@@ -98,7 +101,8 @@ def readers_of(data: bytes, path: str) -> list[str]:
 
 def as_entry(files: Sequence[Landed]) -> bytes:
     """An entry that registers these files."""
-    return _bytes({"files": [astuple(one) for one in files]})
+    is_older = all(one.kind != "gone" for one in files)
+    return _bytes({"files": [astuple(one) for one in files]}, _FIRST_FORMAT if is_older else _GONE_FORMAT)
 
 
 def header_of(data: bytes, path: str) -> tuple[str, str]:
@@ -142,6 +146,8 @@ def together(tables: Sequence[pa.Table]) -> pa.Table:
 
 def as_segment(files: pa.Table) -> bytes:
     """Rows of files, in the order in which they were registered, as Parquet."""
+    if pc.any(pc.equal(files["kind"].cast(pa.string()), "gone")).as_py():
+        files = files.replace_schema_metadata({"format": str(_GONE_FORMAT)})
     data = io.BytesIO()
     pq.write_table(files, data, compression="zstd", row_group_size=_ROW_GROUP)
     return data.getvalue()
@@ -154,7 +160,7 @@ def opened(data: Any, path: str) -> pq.ParquetFile:
     except pa.ArrowInvalid:
         raise _damaged(path) from None
     format_ = int((found.schema_arrow.metadata or {}).get(b"format", b"0"))
-    _require_readable(path, format_, max(FORMAT, _IN_BYTES_FORMAT))
+    _require_readable(path, format_)
     return found
 
 
@@ -174,16 +180,16 @@ def _as_bytes(value: Any) -> Any:
     return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
-def _bytes(value: dict[str, Any]) -> bytes:
+def _bytes(value: dict[str, Any], format_: int = _FIRST_FORMAT) -> bytes:
     at = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
-    told = {"format": FORMAT, "id": uuid.uuid4().hex, "at": at, **value}
+    told = {"format": format_, "id": uuid.uuid4().hex, "at": at, **value}
     return json.dumps(told, separators=(",", ":")).encode()
 
 
 def _value(data: bytes, path: str) -> dict[str, Any]:
     try:
         value: dict[str, Any] = dict(json.loads(data))
-        _require_readable(path, int(value["format"]), FORMAT)
+        _require_readable(path, int(value["format"]))
     except NewerFormat:
         raise
     except (ValueError, TypeError, KeyError):
@@ -191,10 +197,10 @@ def _value(data: bytes, path: str) -> dict[str, Any]:
     return value
 
 
-def _require_readable(path: str, found: int, known: int) -> None:
-    if found > known:
+def _require_readable(path: str, found: int) -> None:
+    if found > FORMAT:
         raise NewerFormat(
-            f"{path} has format {found}, and this version of distributary reads up to {known}: a newer version wrote it. Leave it as it "
+            f"{path} has format {found}, and this version of distributary reads up to {FORMAT}: a newer version wrote it. Leave it as it "
             "is, and use the version that made it, or a later one"
         )
 

@@ -120,6 +120,13 @@ class Looking:
             [replace(one, number=first + place, instead_of=one.number) for place, one in enumerate(files)]
         )
 
+    def lose(self, files: Sequence[Landed]) -> bool:
+        """Have files that went away told as gone by their numbers, whatever comes in their places; not where another run registers something first."""
+        told = [replace(one, kind="gone") for one in files]
+        return all(
+            self.register.append(told[first : first + _AN_ENTRY]) for first in range(0, len(told), _AN_ENTRY)
+        )
+
     @cached_property
     def dice(self) -> random.Random:
         """By which files are chosen to be archived where there are more than are held."""
@@ -208,7 +215,7 @@ class Looking:
 
     def _is_nowhere(self, number: int) -> bool:
         """Whether what has this number is not read by it: then any file that has the same content is."""
-        return number in self.register.replaced or number in self._changed
+        return self.register.is_nobodys(number) or number in self._changed
 
     def _note_old(self, infos: Sequence[Info], numbers: Sequence[int], states: Sequence[int]) -> None:
         if self.chosen.archive_to is None:
@@ -251,7 +258,7 @@ class Looking:
     def _is_beyond_reach(self, file: Landed) -> bool:
         """Whether it is one that was registered, and listed and not there once more: then nobody waits for its number."""
         known = self.register.paths.get(digest(file.path))
-        if known is None or known[0] not in self.register.replaced or self._is_there(file.path):
+        if known is None or not self.register.is_nobodys(known[0]) or self._is_there(file.path):
             return False
         self.refused.beyond_reach(file.path)
         return True
@@ -260,8 +267,8 @@ class Looking:
         """What becomes of a file; None where that is to be seen later."""
         if file.identity in here:
             return replace(file, number=here[file.identity], kind="same")
-        same = self._not_replaced(self.register.contents.get(digest(file.identity)))
-        before = same or self._not_replaced(self.register.paths.get(digest(file.path)))
+        same = self._somebodys(self.register.contents.get(digest(file.identity)))
+        before = same or self._somebodys(self.register.paths.get(digest(file.path)))
         if before is None:
             return file
         if read is None:
@@ -277,9 +284,9 @@ class Looking:
             )
         return file if self.chosen.on_rewrite == "ingest" else replace(file, kind="rewritten")
 
-    def _not_replaced(self, found: tuple[int, int] | None) -> tuple[int, int] | None:
+    def _somebodys(self, found: tuple[int, int] | None) -> tuple[int, int] | None:
         """What is known, unless it is by a number that nothing is read by: then nobody has read it."""
-        return None if found is None or found[0] in self.register.replaced else found
+        return None if found is None or self.register.is_nobodys(found[0]) else found
 
     def _unread(self, file: Landed, number: int, *, is_same: bool) -> Landed:
         """One that was not read yet is read from where it is now, as it is now; a copy of it is not needed as long as it is there."""

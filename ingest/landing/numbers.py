@@ -16,15 +16,15 @@ _BITS = 32
 MOST_ROWS = 1 << _BITS
 """How many rows a file may have."""
 
-Kind = Literal["new", "rewritten", "same"]
-"""What a file is: one to be read; one at whose path another was read, and that is to be told in quarantine; one that is known already."""
+Kind = Literal["new", "rewritten", "same", "gone"]
+"""What a file is: one to be read; one at whose path another was read, and that is to be told in quarantine; one that is known already; one that is told as gone for good by its number, by which nothing else is ever read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Landed:
     """A file as it was when it was registered.
 
-    number      its own; of one that is the `same` that of the file that it is
+    number      its own; of one that is the `same` that of the file that it is, and where one is told as `gone` that of which this is told
     path        from the folder that files land in
     size        bytes
     modified    milliseconds since the epoch
@@ -44,8 +44,8 @@ class Landed:
 
     @property
     def is_numbered(self) -> bool:
-        """Whether the number is its own."""
-        return self.kind != "same"
+        """Whether it got the number by being registered so."""
+        return self.kind not in ("same", "gone")
 
 
 def is_as_registered(file: Landed, info: Info | None) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from itertools import chain
 
 import pyarrow as pa
@@ -45,6 +46,8 @@ class Register:
         self.next_number = 0
         # The numbers of those whose place another took before they were read.
         self.replaced = Marks()
+        # The numbers of those that are told as gone.
+        self.gone = Marks()
         self.id = self._begun()
         # Of each segment and each entry: the numbers that it gave, from the first to before another.
         self._segments: list[tuple[Segment, range]] = []
@@ -98,7 +101,13 @@ class Register:
         self._take(self._next, list(files))
         return True
 
+    def is_nobodys(self, number: int) -> bool:
+        """Whether no file is read by a number: another took its place before, or it is told as gone. What comes, or comes back, is read by one of its own."""
+        return number in self.replaced or number in self.gone
+
     def _has(self, file: Landed) -> bool:
+        if file.kind == "gone":
+            return file.number in self.gone
         return self.paths.get(digest(file.path)) == (file.number, state_of(file.size, file.tag))
 
     def between(self, first: int, end: int) -> list[Landed]:
@@ -126,7 +135,10 @@ class Register:
                 f"the register of files in {self.files} has no number {lacking}: it was put back from an older copy, or files of it were "
                 "deleted. Restore the newest one, with the tables"
             )
-        return [found[number] for number in range(first, end)]
+        return [
+            replace(found[number], kind="gone") if number in self.gone else found[number]
+            for number in range(first, end)
+        ]
 
     def bring_together(self) -> None:
         """Have a segment in the place of many entries, once there are many. What fails is done the next time."""
@@ -227,6 +239,9 @@ class Register:
 
     def _know(self, files: Iterable[Landed]) -> None:
         for one in files:
+            if one.kind == "gone":
+                self.gone.add(one.number)
+                continue
             self.paths.put(digest(one.path), one.number, state_of(one.size, one.tag))
             if one.instead_of is not None:
                 self.replaced.add(one.instead_of)
@@ -235,6 +250,9 @@ class Register:
 
     def _know_all(self, files: pa.RecordBatch) -> pa.Array:
         """Know many files column by column, as `_know` does of one after the other; the numbers that are their own."""
+        gone = pc.equal(files["kind"].cast(pa.string()), "gone")
+        self.gone.update(files.filter(gone)["number"].to_pylist())
+        files = files.filter(pc.invert(gone))
         numbers = files["number"].to_pylist()
         states = [
             state_of(size, tag)

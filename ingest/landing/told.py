@@ -20,7 +20,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _SENTENCES: dict[str, str] = {
     "file_damaged": "the rest of its file cannot be read, from this row on; what stood before it is in its tables",
     "file_rows_damaged": "some rows of its file cannot be read, from this one on; those before and behind them are in its tables",
-    "file_gone": "its file was registered, was not there any more when it was to be read, and counts as read: put it there under another name, with bytes that differ, to have it read",
+    "file_gone": "its file was registered, and was not there any more when it was to be read",
     "file_changed": "its file was written to between the look at it and its reading, and none of it was read",
     "file_rewritten": "its file was read before, and has other content now, which was not read (source.files.on_rewrite)",
 }

@@ -88,6 +88,13 @@ def test_what_is_put_back_is_as_it_was_and_the_rest_is_to_be_read() -> None:
     assert [one.where for one in model.records] == ["table", "table", "unread"]
 
 
+def test_of_a_topic_that_is_made_anew_nothing_is_to_be_there() -> None:
+    model = read(record(0, "log"), record(1, None), Record(("other", 0, 0), "ann", b"{", None, bad=True))
+    model.made_anew("topic")
+    assert [one.place for one in model.records] == [("other", 0, 0)]
+    assert model.known == {("topic", 0, 1), ("other", 0, 0)}
+
+
 def test_the_same_seed_walks_the_same_way_whatever_is_left_out() -> None:
     walk = cast("Walk", type("Still", (), {"state": State()})())
 

@@ -23,6 +23,7 @@ from distributary.ingest.columns.safe_names import (
     RESERVED_TABLES,
 )
 from distributary.ingest.commit_log import entry_json
+from distributary.ingest.landing import entries
 from distributary.ingest.rebuild import resets
 from distributary.ingest.replay import kept
 from distributary.ingest.schemas import pinned
@@ -54,6 +55,7 @@ def formats_of(file: str) -> list[int]:
         ("registry.json", schema_file.FORMAT),
         ("replays/", kept.FORMAT),
         ("resets/", resets.FORMAT),
+        (".distributary/landed/", entries.FORMAT),
     ],
 )
 def test_the_newest_format_of_a_file_is_on_the_page(file: str, newest: int) -> None:

@@ -15,8 +15,8 @@ from tests.ingest.e2e.dying import dies
 from tests.ingest.e2e.landing_kit import LandingKit, lines
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.inputs.from_files import FilesGone
 from distributary.ingest.inputs.opening import open_source
+from distributary.ingest.landing.gone import FilesGone
 from distributary.ingest.landing.looking import Rewritten
 from distributary.ingest.rebuild.silver import replay
 
@@ -119,7 +119,8 @@ def test_batches_have_files_whole_and_no_more_than_the_settings_say(kit: Landing
     kit.assert_clean()
 
 
-# Lighter: test_one_that_went_with_all_its_copies_ends_the_run (tests/ingest/inputs/test_from_files.py); one that is told of is below, behind the archive.
+# Lighter: test_one_that_went_with_all_its_copies_ends_the_run (tests/ingest/inputs/test_from_files.py), and those of what is told as gone
+# (tests/ingest/inputs/test_files_out_of_reach.py); one that is told of is below, too, behind the archive.
 @pytest.mark.heavy
 def test_files_that_went_away_before_they_were_read_end_the_run_or_are_told(kit: LandingKit) -> None:
     kit.land({"a.json": lines(range(3))})
@@ -132,6 +133,10 @@ def test_files_that_went_away_before_they_were_read_end_the_run_or_are_told(kit:
     kit.configured(source={"on_data_loss": "record"})
     kit.run()
     assert kit.numbers() == [0, 1, 2, 6, 7, 8]
+    assert kit.quarantined() == [("file_gone", "b.json", 0)]
+    kit.land({"b.json": lines(range(3, 6))})
+    kit.run()
+    assert kit.numbers() == list(range(9)), "it is there again"
     assert kit.quarantined() == [("file_gone", "b.json", 0)]
     kit.assert_clean()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -9,10 +11,12 @@ from tests.ingest.inputs.test_from_files import batch, landing, opened_landing
 from tests.ingest.storage.stores import Store
 from tests.ingest.storage.test_unreadable_names import put_raw
 
-from distributary.ingest.inputs.from_files import REGISTERS, FilesGone, LandingFolder
+from distributary.ingest.inputs.from_files import REGISTERS, LandingFolder
 from distributary.ingest.landing import looking
-from distributary.ingest.landing.numbers import first_offset
+from distributary.ingest.landing.gone import FilesGone
+from distributary.ingest.landing.numbers import Landed, first_offset
 from distributary.ingest.landing.reading import rows_of
+from distributary.ingest.landing.told import read
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.registry.base import Guid
 
@@ -83,7 +87,7 @@ def test_an_object_whose_key_is_a_slash_keeps_no_other_of_its_bucket_from_being_
 
 
 def test_of_a_folder_that_is_not_there_itself_no_file_is_told_as_gone(tmp_path: Path) -> None:
-    """As where it lies on what is not mounted: what is told as gone is never read."""
+    """As where it lies on what is not mounted: each of its files would be told so."""
     root = PosixFiles(tmp_path)
     root.put("landing/a", b"its content")
     found = landing(root, skips_gone=True)
@@ -97,12 +101,90 @@ def test_of_a_folder_that_is_not_there_itself_no_file_is_told_as_gone(tmp_path: 
     assert batch(found) == ["a", "b"], "of which the one is told as gone now"
 
 
-def test_what_was_told_as_gone_is_read_once_it_comes_with_another_name_and_content(tmp_path: Path) -> None:
+def reasons(found: LandingFolder, number: int) -> list[str]:
+    """What the records of a file tell of it; nothing where they are its own."""
+    (file,) = found.files_in(first_offset(number), first_offset(number + 1))
+    values = [value for rows in rows_of(found.landing, file, Guid) for value in rows["value"].to_pylist()]
+    return [told[0] for value in values if (told := read(value)) is not None]
+
+
+@pytest.mark.parametrize("identity", ["content", "etag", "path"])
+@pytest.mark.parametrize(
+    ("path", "content"),
+    [("a", b"its content\n"), ("b", b"its content\n"), ("a", b"another content\n"), ("a", None)],
+)
+def test_what_was_told_as_gone_is_read_once_it_is_there_again(
+    tmp_path: Path, identity: str, path: str, content: bytes | None
+) -> None:
+    root = PosixFiles(tmp_path)
+    root.put("landing/a", b"its content\n")
+    os.utime(f"{root.url}/landing/a", (1000, 1000))
+    found = landing(root, skips_gone=True, identity=identity)
+    root.rename("landing/a", "elsewhere")
+    assert batch(found) == ["a"]
+    assert reasons(found, 0) == ["file_gone"]
+    if content is None:
+        root.rename("elsewhere", "landing/a")
+    else:
+        root.put(f"landing/{path}", content)
+    again = landing(root, skips_gone=True, identity=identity)
+    for folder in (found, again):
+        assert batch(folder, 1) == [path]
+        assert reasons(folder, 1) == []
+        assert reasons(folder, 0) == ["file_gone"], "a batch is the same one, however often it is begun"
+        assert folder.batch_end(0, 2) == 2
+        assert folder.end_offsets() == {"landing": {0: first_offset(2)}}, "and nothing is read twice"
+
+
+def test_what_is_there_again_is_archived_once_it_was_read_and_not_before(tmp_path: Path) -> None:
     root = PosixFiles(tmp_path)
     root.put("landing/a", b"its content\n")
     found = landing(root, skips_gone=True)
-    root.delete(["landing/a"])
+    found.archives_to(root.below("archive"))
+    root.rename("landing/a", "elsewhere")
     assert batch(found) == ["a"]
+    for number, name in enumerate("bc", 1):
+        root.put(f"landing/{name}", name.encode())
+        assert batch(found, number) == [name]
+    root.rename("elsewhere", "landing/a")
+    assert batch(found, 3) == ["a"]
+    assert root.below("archive").info("a") is None
+    for number, name in enumerate("de", 4):
+        root.put(f"landing/{name}", name.encode())
+        assert batch(found, number) == [name]
+    assert root.below("archive").info("a") is not None
+
+
+def test_one_that_was_rewritten_and_went_away_is_told_as_rewritten_and_never_read(tmp_path: Path) -> None:
+    root = PosixFiles(tmp_path)
     root.put("landing/a", b"its content\n")
-    root.put("landing/b", b"its content\n\n")
-    assert batch(found, 1) == ["b"]
+    found = landing(root, skips_gone=True)
+    assert batch(found) == ["a"]
+    root.put("landing/a", b"another content\n")
+    found.end_offsets()
+    root.rename("landing/a", "elsewhere")
+    assert batch(found, 1) == ["a"]
+    root.rename("elsewhere", "landing/a")
+    assert reasons(found, 1) == ["file_rewritten"]
+    assert batch(found, 2) == []
+
+
+def test_where_another_run_finds_a_file_that_one_misses_it_is_read_from_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = PosixFiles(tmp_path)
+    root.put("landing/a", b"its content\n")
+    found = landing(root, skips_gone=True)
+    root.rename("landing/a", "elsewhere")
+    lose = looking.Looking.lose
+
+    def overtaken(self: looking.Looking, files: Sequence[Landed]) -> bool:
+        monkeypatch.undo()
+        root.rename("elsewhere", "landing/b")
+        other = landing(root)
+        other.batch_end(0, 1)
+        return lose(self, files)
+
+    monkeypatch.setattr(looking.Looking, "lose", overtaken)
+    assert found.batch_end(0, 1) == 1
+    assert [one.path for one in found.files_in(0, first_offset(2))] == ["b"]

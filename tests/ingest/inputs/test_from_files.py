@@ -19,11 +19,12 @@ from tests.ingest.storage.relay import Relay, relayed
 from tests.ingest.storage.stores import Store
 
 from distributary.errors import CheckpointMismatch
-from distributary.ingest.inputs.from_files import FilesGone, LandingFolder
+from distributary.ingest.inputs.from_files import LandingFolder
 from distributary.ingest.inputs.waits import Waits
 from distributary.ingest.interruptible import Stopped
 from distributary.ingest.kafka.offsets import Positions
 from distributary.ingest.landing import archiving
+from distributary.ingest.landing.gone import FilesGone
 from distributary.ingest.landing.numbers import first_offset
 from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.contract import Files

@@ -66,6 +66,16 @@ def test_members_of_gzip_are_read_one_behind_the_other(files: Files) -> None:
     assert [value for _, value in records(files, look)] == [b"1", b"2", b"3"]
 
 
+@pytest.mark.parametrize("name", ["a.gz", "a.zst"])
+def test_a_file_of_nothing_but_zeros_is_told_as_damaged(files: Files, name: str) -> None:
+    """As one is whose place was set aside before it was copied there, and that then was not."""
+    put(files, {name: bytes(20_000)})
+    look = looking(files)
+    look.look(0)
+    [(_, value)] = records(files, look)
+    assert (read(value) or ("",))[0] == "file_damaged"
+
+
 @pytest.mark.parametrize(("name", "compress"), [("a.gz", gzip.compress), ("a.zst", zstd)])
 def test_of_a_file_that_was_cut_off_the_rows_before_that_are_read_and_the_rest_is_told(
     files: Files, name: str, compress: object
@@ -132,6 +142,7 @@ def test_a_file_that_is_gone_is_told_or_an_error(files: Files) -> None:
         records(files, look)
     [(offset, value)] = records(files, look, skips_gone=True)
     assert (offset, (read(value) or ("",))[0]) == (0, "file_gone")
+    assert "it went away as its batch was read, and counts as read" in (read(value) or ("", ""))[1]
 
 
 def test_a_file_that_was_written_to_since_is_told_and_not_read(files: Files) -> None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -105,6 +107,64 @@ def test_names_that_are_no_utf_8_come_together_with_others(tmp_path: Path) -> No
 
 
 @pytest.mark.usefixtures("few")
+def test_files_that_are_told_as_gone_stay_so_once_entries_come_together(tmp_path: Path) -> None:
+    files = PosixFiles(tmp_path)
+    one = opened(files)
+    for number in range(73):
+        # A name that is no UTF-8 has all of its segment's as bytes.
+        name = f"file-{number}" + ("\udce9" if number == 40 else "")
+        assert one.append([Landed(number, name, 7, 1000, "tag", f"7 tag {name}")])
+        if number in (5, 40):
+            (gone,) = one.between(number, number + 1)
+            assert one.append([replace(gone, kind="gone")])
+        one.bring_together()
+    for register in (one, opened(files)):
+        found = register.between(0, 73)
+        assert [file.number for file in found if file.kind == "gone"] == [5, 40]
+        assert [file.number for file in found if register.is_nobodys(file.number)] == [5, 40]
+        assert register.next_number == 73
+        assert register.paths.get(digest("file-5")) is not None
+
+
+@pytest.mark.usefixtures("few")
+def test_who_tells_files_as_gone_while_entries_come_together_finds_what_he_has_put_for_nothing(
+    tmp_path: Path,
+) -> None:
+    files = PosixFiles(tmp_path)
+    one = opened(files)
+    append(one, "file")
+    late = opened(files)
+    for number in range(25):
+        append(one, f"file-{number}")
+        one.bring_together()
+    (file,) = one.between(0, 1)
+    assert not late.append([replace(file, kind="gone")])
+    assert late.between(0, 26) == one.between(0, 26)
+    assert late.append([replace(file, kind="gone")])
+    one.refresh()
+    assert one.is_nobodys(0)
+
+
+@pytest.mark.usefixtures("few")
+def test_an_older_version_is_told_by_what_has_files_that_are_gone_and_by_nothing_else(
+    tmp_path: Path,
+) -> None:
+    files = PosixFiles(tmp_path)
+    one = opened(files)
+    append(one, "a")
+    (gone,) = one.between(0, 1)
+    assert one.append([replace(gone, kind="gone")])
+    append(one, "b")
+    formats = [json.loads(files.read(entry_path(number)))["format"] for number in range(4)]
+    assert formats == [1, 1, 3, 1]
+    for number in range(10):
+        append(one, f"file-{number}")
+    one.bring_together()
+    (segment,) = (tmp_path / "segments").iterdir()
+    assert pq.read_schema(segment).metadata[b"format"] == b"3"
+
+
+@pytest.mark.usefixtures("few")
 def test_who_stood_still_while_entries_came_together_finds_what_he_has_put_for_nothing(
     tmp_path: Path,
 ) -> None:
@@ -186,8 +246,8 @@ def test_another_folder_has_no_part_in_it(files: Files) -> None:
 
 def test_a_newer_format_is_refused_by_name(files: Files) -> None:
     opened(files)
-    files.put(entry_path(1), b'{"format": 2}')
-    with pytest.raises(NewerFormat, match=r"entries/0+1\.json has format 2"):
+    files.put(entry_path(1), b'{"format": 4}')
+    with pytest.raises(NewerFormat, match=r"entries/0+1\.json has format 4"):
         opened(files)
 
 
