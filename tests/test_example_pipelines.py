@@ -11,6 +11,8 @@ from examples.__main__ import PLAYS
 
 ROOT = Path(__file__).resolve().parents[1]
 
+SIMULATION = "simulation.yaml"
+
 
 @pytest.mark.heavy
 @pytest.mark.spark
@@ -31,8 +33,17 @@ def test_an_example_has_its_settings_and_a_page(name: str) -> None:
     assert f"[{name}]({name}/README.md)" in (ROOT / "examples/README.md").read_text(encoding="utf-8")
 
 
-def test_the_page_on_cameras_shows_the_settings_of_the_example() -> None:
-    page = (ROOT / "docs/how-to/cameras.md").read_text(encoding="utf-8")
-    for name in ("pipeline.yaml", "report.yaml"):
-        settings = (ROOT / "examples/cameras" / name).read_text(encoding="utf-8")
-        assert f"```yaml\n{settings}```" in page
+@pytest.mark.parametrize("name", PLAYS)
+def test_an_examples_page_shows_its_settings_and_what_happens_when_something_fails(name: str) -> None:
+    folder = ROOT / "examples" / name
+    its_page = f"docs/how-to/{name.replace('_', '-')}.md"
+    assert f"({'../' * 2}{its_page})" in (folder / "README.md").read_text(encoding="utf-8")
+    page = (ROOT / its_page).read_text(encoding="utf-8")
+    pipelines = [
+        file.read_text(encoding="utf-8") for file in folder.glob("*.yaml") if file.name != SIMULATION
+    ]
+    assert pipelines
+    assert all(f"```yaml\n{settings}```" in page for settings in pipelines)
+    for heading in ("## The settings", "## What to expect", "## How it fails and recovers"):
+        assert heading in page
+    assert f'make examples ARGS="{name}"' in page
