@@ -27,6 +27,19 @@ _PATIENCE_SECONDS = 300.0
 
 HERE = Path(__file__).resolve().parent
 
+# As docs/how-to/names-in-a-catalog.md has it.
+_BY_NAME = """
+import json, sys
+from distributary import spark_session
+
+conf = {
+    "spark.sql.catalogImplementation": "hive",
+    "spark.sql.warehouse.dir": "metastore/warehouse",
+    "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=metastore/derby",
+}
+print(json.dumps(spark_session("reading", conf=conf).sql(sys.argv[1]).toJSON().collect()))
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Sent:
@@ -66,6 +79,20 @@ class Stage:
                 f"distributary {' '.join(arguments)} ended with {done.returncode}: {' '.join(said)}"
             )
         return done.stdout
+
+    def by_name(self, query: str) -> list[dict[str, Any]]:
+        """The rows that another program finds by the names of the catalog. Raises CheckFailed where it finds none of that name."""
+        done = subprocess.run(
+            [sys.executable, "-c", _BY_NAME, query],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            raise CheckFailed(f"{query} ended with {done.returncode}: {done.stderr}")
+        return [json.loads(row) for row in json.loads(done.stdout.splitlines()[-1])]
 
     def send(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
         """Send keys and values, each key to a partition of its own choice."""
