@@ -173,7 +173,8 @@ def _before(
     except _NoneWhole:
         return None
     behind = last[last.index(at.generation) + 1 :] if at.generation in last else []
-    return replace(at, under_way=frozenset((generation, *behind)))
+    # One that got another name, and its own again, is told of twice.
+    return replace(at, under_way=frozenset((generation, *behind)) - {at.generation})
 
 
 class _NoneWhole(PipelineError):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from distributary.ingest.clustering.curve import SAMPLE, Curve, Places
-from distributary.ingest.clustering.reading import opened_in, rows_in, staying_in
+from distributary.ingest.clustering.reading import alive, opened_in, rows_in, staying_in
 from distributary.ingest.clustering.writing import Made, Target, Written, value_at
 from distributary.ingest.columns.clustering import Path
 from distributary.ingest.columns.layout import Layout
@@ -84,6 +84,10 @@ def _look(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> 
             if not row_bytes and count:
                 some = next(opened_file.parts(number, target.columns))
                 row_bytes = some.nbytes / some.num_rows
+            stays = len(alive(marked, first, count))
+            if (-seen) % every >= stays:
+                seen += stays
+                continue
             for some in staying_in(opened_file, (number, first), told, marked):
                 chosen = np.arange((-seen) % every, some.num_rows, every)
                 seen += some.num_rows

@@ -364,7 +364,8 @@ def test_of_a_pipeline_that_stands_still_what_others_commit_is_not_all_read(
 def test_nor_rows_of_one_between_that_never_had_a_whole_batch(tmp_path: Path) -> None:
     """As of a checkpoint that was lost amid its first batch, as the one before it: of that some tables have rows, and others none."""
     own = born(checkpoint(tmp_path), "games", World("", {}, {}), Start("from_tables")).id
-    root, all_of_them = tmp_path / "lake", ("first", "before", "between", own)
+    # The one before had another name meanwhile.
+    root, all_of_them = tmp_path / "lake", ("first", "before", "before", "between", own)
     filled(root, GOLF, told_of("before/events", 41), told_of("between/events", 0), owners=all_of_them)
     filled(root, QUEST, told_of("first/events", 7), owners=all_of_them)
     filled(root, BATCHES_TABLE, *(told_of(app_of(of, BATCHES_TABLE), 41) for of in ("first", "before")))
