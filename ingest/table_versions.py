@@ -346,7 +346,7 @@ def _as_of(root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table
     app = app_of(at.generation, table)
     before_later, replayed, last_replay, laid = newest, False, -1, _Laid()
     for version in range(newest, -1, -1):
-        if newest == version + _FELLOWS and not app.endswith(EVENTS):
+        if newest == version + _FELLOWS and at.is_newest and not app.endswith(EVENTS):
             # Otherwise a later batch came, or it was altered.
             with suppress(PipelineError, DeltaError):
                 return _as_now(place, table, at, waits)

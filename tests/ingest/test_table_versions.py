@@ -372,3 +372,18 @@ def test_nor_rows_of_one_between_that_never_had_a_whole_batch(tmp_path: Path) ->
     found = versions_at(settings(tmp_path))
     assert (found.generation, found.batch, found[GOLF].version, found[QUEST].version) == ("before", 41, 1, 1)
     assert versions_now(files_at(root), found, own)[GOLF] == 1
+
+
+def test_a_shared_table_has_nothing_of_a_reset_that_the_others_do_not_have(tmp_path: Path) -> None:
+    """As of an older batch, and amid a reset, the records that it refuses are in the others still; whatever more pipelines commit."""
+    run, root = goes_on(query(tmp_path)), files_at(tmp_path / "lake")
+    for _ in range(3):
+        batch(run)
+    before = versions_at(settings(tmp_path))
+    own = {one.table: one for one in before.tables}[CHANGES_TABLE]
+    apps = [f"{before.generation}/reset", *(app_of("others", CHANGES_TABLE) for _ in range(60))]
+    for version, app in enumerate(apps, own.version + 1):
+        root.below(CHANGES_TABLE).put(entry_path(version), told_of(app, version))
+    for number, wanted in ((before.batch - 1, own.version), (before.batch, own.version + len(apps))):
+        found = {one.table: one.version for one in versions_at(settings(tmp_path), number).tables}
+        assert found[CHANGES_TABLE] == wanted
