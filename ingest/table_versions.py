@@ -128,14 +128,20 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
     ever = {} if batch is None else records.ever()
     had = {one.generation for table in owners.keys() & ever.keys() for one in ever[table]} - generations
     generation = None if own is None else own.id
+    # One that took tables over may have no batch for long, as no record comes.
+    taken = [table for table, owner in owners.items() if owner.generation == generation]
+    before = partial(_before, root, settings.name, generation or "", taken, batch)
     try:
         at = _whole(root, settings.name, generations, batch, generation, had=had)
     except _NoneWhole:
-        # One that took tables over may have none for long, as no record comes.
-        before = None if generation is None else _before(root, settings.name, generation, owners, batch)
-        if before is None:
+        if (found := before()) is None:
             raise
-        at = before
+        at = found
+    else:
+        # Nor is the newest one meant that tables have which were left where they are, before that.
+        others = batch is None and at.generation != generation
+        if others and taken and _has_none(root, settings.name, generation):
+            at = before() or at
     parked = _parked(checkpoint, at.generation)
     # Amid a reset tables are half full; those of before it belong together.
     if any(True for _ in going(checkpoint.files, RESETS)):
@@ -175,6 +181,15 @@ def _before(
     behind = last[last.index(at.generation) + 1 :] if at.generation in last else []
     # One that got another name, and its own again, is told of twice.
     return replace(at, under_way=frozenset((generation, *behind)) - {at.generation})
+
+
+def _has_none(root: Files, pipeline: str, generation: str | None) -> bool:
+    """Whether no batch of a generation is whole."""
+    try:
+        _whole(root, pipeline, set() if generation is None else {generation}, None, generation)
+    except _NoneWhole:
+        return True
+    return False
 
 
 class _NoneWhole(PipelineError):

@@ -387,3 +387,18 @@ def test_a_shared_table_has_nothing_of_a_reset_that_the_others_do_not_have(tmp_p
     for number, wanted in ((before.batch - 1, own.version), (before.batch, own.version + len(apps))):
         found = {one.table: one.version for one in versions_at(settings(tmp_path), number).tables}
         assert found[CHANGES_TABLE] == wanted
+
+
+def test_what_was_taken_over_comes_before_tables_that_were_left_where_they_are(tmp_path: Path) -> None:
+    """Of these the batches are older, and the shared tables would be given as of them."""
+    own = born(checkpoint(tmp_path), "games", World("", {}, {}), Start("from_tables")).id
+    root = tmp_path / "lake"
+    filled(root, GOLF, told_of("left/events", 41), owners=("left",))
+    filled(root, QUEST, told_of("before/events", 7), owners=("before", own))
+    for table in (QUARANTINE_TABLE, BATCHES_TABLE):
+        filled(root, table, *(told_of(app_of(of, table), 41) for of in ("left", "before")))
+    found = versions_at(settings(tmp_path))
+    assert (found.generation, {one.table: one.version for one in found.tables}) == (
+        "before",
+        {GOLF: 1, QUEST: 1, QUARANTINE_TABLE: 2, BATCHES_TABLE: 2},
+    )
