@@ -28,7 +28,7 @@ from distributary.ingest.tables.transaction import ERASURE, is_of_batch, is_of_r
 from distributary.values import without_logins
 
 # How the application ends by which a pipeline commits to an entity's table.
-_EVENTS = "/events"
+EVENTS = "/events"
 
 # What a table that nobody can open is met by. One whose log does not go back far enough is told by itself.
 _UNREADABLE = (DeltaError, OSError, ValueError, LookupError, TypeError, AttributeError)
@@ -128,14 +128,20 @@ def versions_at(settings: Settings, batch: int | None = None) -> Versions:
     ever = {} if batch is None else records.ever()
     had = {one.generation for table in owners.keys() & ever.keys() for one in ever[table]} - generations
     generation = None if own is None else own.id
+    # One that took tables over may have no batch for long, as no record comes.
+    taken = [table for table, owner in owners.items() if owner.generation == generation]
+    before = partial(_before, root, settings.name, generation or "", taken, batch)
     try:
         at = _whole(root, settings.name, generations, batch, generation, had=had)
     except _NoneWhole:
-        # One that took tables over may have none for long, as no record comes.
-        before = None if generation is None else _before(root, settings.name, generation, owners, batch)
-        if before is None:
+        if (found := before()) is None:
             raise
-        at = before
+        at = found
+    else:
+        # Nor is the newest one meant that tables have which were left where they are, before that.
+        others = batch is None and at.generation != generation
+        if others and taken and _has_none(root, settings.name, generation):
+            at = before() or at
     parked = _parked(checkpoint, at.generation)
     # Amid a reset tables are half full; those of before it belong together.
     if any(True for _ in going(checkpoint.files, RESETS)):
@@ -172,7 +178,18 @@ def _before(
         at = _whole(root, pipeline, {one for some in had for one in some}, batch, last[-1])
     except _NoneWhole:
         return None
-    return replace(at, under_way=generation)
+    behind = last[last.index(at.generation) + 1 :] if at.generation in last else []
+    # One that got another name, and its own again, is told of twice.
+    return replace(at, under_way=frozenset((generation, *behind)) - {at.generation})
+
+
+def _has_none(root: Files, pipeline: str, generation: str | None) -> bool:
+    """Whether no batch of a generation is whole."""
+    try:
+        _whole(root, pipeline, set() if generation is None else {generation}, None, generation)
+    except _NoneWhole:
+        return True
+    return False
 
 
 class _NoneWhole(PipelineError):
@@ -201,18 +218,18 @@ class _Batch:
     """A batch that is whole, of a generation; the newest one has what replays, and a reset, made of the tables since.
 
     later  the generations that have come behind it
-    under_way  one more, of which no batch is whole, so that its first one may be in some tables alone
+    under_way  more, of which no batch is whole, so that their first one may be in some tables alone
     """
 
     generation: str
     number: int
     is_newest: bool = False
     later: frozenset[str] = frozenset()
-    under_way: str | None = None
+    under_way: frozenset[str] = frozenset()
 
     def is_before(self, told: Iterable[str]) -> bool:
         """Whether an entry with these transactions is of a generation behind it."""
-        return any(app.partition("/")[0] in self.later or is_of_batch(app, self.under_way) for app in told)
+        return any(app.partition("/")[0] in self.later or is_of_batch(app, *self.under_way) for app in told)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,7 +361,7 @@ def _as_of(root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table
     app = app_of(at.generation, table)
     before_later, replayed, last_replay, laid = newest, False, -1, _Laid()
     for version in range(newest, -1, -1):
-        if newest == version + _FELLOWS and not app.endswith(_EVENTS):
+        if newest == version + _FELLOWS and at.is_newest and not app.endswith(EVENTS):
             # Otherwise a later batch came, or it was altered.
             with suppress(PipelineError, DeltaError):
                 return _as_now(place, table, at, waits)
@@ -357,7 +374,7 @@ def _as_of(root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table
         if number is not None and number <= batch:
             return TableVersion(table, place.url, max(version, laid.version, last_replay), number, waits)
         # A shared table has batches of others in between; an entity's has one owner after the other.
-        is_of_events = app.endswith(_EVENTS) and any(one.endswith(_EVENTS) for one in told)
+        is_of_events = app.endswith(EVENTS) and any(one.endswith(EVENTS) for one in told)
         if number is None and is_of_events and not behind:
             return TableVersion(table, place.url, max(version, laid.version, last_replay), None, waits)
         if number is not None or behind:
@@ -365,11 +382,11 @@ def _as_of(root: Files, at: _Batch, parked: Mapping[str, tuple[int, ...]], table
         if any(map(is_of_replay, told)) and not behind:
             replayed = True
             last_replay = (
-                max(version, laid.version, last_replay) if at.is_newest and app.endswith(_EVENTS) else -1
+                max(version, laid.version, last_replay) if at.is_newest and app.endswith(EVENTS) else -1
             )
-        laid = _still_laid(content, laid, version, comes=bool(told), shared=not app.endswith(_EVENTS))
+        laid = _still_laid(content, laid, version, comes=bool(told), shared=not app.endswith(EVENTS))
     # All its rows came back from quarantine, or from bronze: no batch's number is theirs, and so none is later.
-    filled = replayed and app.endswith(_EVENTS)
+    filled = replayed and app.endswith(EVENTS)
     return TableVersion(table, place.url, before_later, None, waits) if filled else None
 
 
@@ -389,14 +406,13 @@ def _as_now(place: Files, table: str, at: _Batch, waits: int) -> TableVersion | 
     """The table as it is, where no later batch came to it than this one: its log goes no further back."""
     handle, app = opened(place), app_of(at.generation, table)
     number = handle.transaction_version(app)
-    others = (one for one in (*at.later, at.under_way) if one is not None)
-    behind = (handle.transaction_version(app_of(one, table)) for one in others)
+    behind = (handle.transaction_version(app_of(one, table)) for one in (*at.later, *at.under_way))
     if (number is not None and number > at.number) or any(one is not None for one in behind):
         raise PipelineError(
             f"the log of {place.url} goes back no further than to what is behind batch {at.number}: name a later batch, and let logs "
             "last longer (`sink.log_retention_days`)"
         )
-    if number is None and not app.endswith(_EVENTS):
+    if number is None and not app.endswith(EVENTS):
         return None
     return TableVersion(table, place.url, handle.version(), number, waits)
 

@@ -84,14 +84,18 @@ def _look(place: Files, files: Sequence[tuple[str, Action]], target: Target) -> 
             if not row_bytes and count:
                 some = next(opened_file.parts(number, target.columns))
                 row_bytes = some.nbytes / some.num_rows
-            kept = alive(marked, first, count)
-            chosen = kept[(-seen) % every :: every]
-            seen += len(kept)
-            if len(chosen):
-                sample.append(at_places(opened_file.table(number, told), chosen))
-            if sum(map(len, sample)) > 2 * SAMPLE:
-                whole = pa.concat_tables(sample)
-                sample, every = [whole.take(pa.array(np.arange(0, len(whole), 2)))], every * 2
+            stays = len(alive(marked, first, count))
+            if (-seen) % every >= stays:
+                seen += stays
+                continue
+            for some in staying_in(opened_file, (number, first), told, marked):
+                chosen = np.arange((-seen) % every, some.num_rows, every)
+                seen += some.num_rows
+                if len(chosen):
+                    sample.append(at_places(some, chosen))
+                if sum(map(len, sample)) > 2 * SAMPLE:
+                    whole = pa.concat_tables(sample)
+                    sample, every = [whole.take(pa.array(np.arange(0, len(whole), 2)))], every * 2
     if not sample:
         return _Looked(Curve([]), np.empty(0, np.uint64), rows, stay)
     columns = _values(pa.concat_tables(sample), target.by)

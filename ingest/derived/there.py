@@ -9,7 +9,7 @@ from deltalake.exceptions import DeltaError
 from distributary.ingest.checkpoint.generation import app_of
 from distributary.ingest.columns.safe_names import OUR_NAMES
 from distributary.ingest.storage.contract import Files
-from distributary.ingest.table_versions import Versions
+from distributary.ingest.table_versions import EVENTS, Versions
 from distributary.ingest.tables.handle import opened
 from distributary.ingest.tables.known import ENTITY_PROPERTY
 from distributary.ingest.tables.log import transactions_of
@@ -24,13 +24,15 @@ def versions_now(root: Files, found: Versions, own: str | None = None) -> dict[s
     Raises PipelineError where a table cannot be opened: without its rows the rest would be wrong.
     """
     found.require_readable()
-    under_way = None if own == found.generation else own
+    under_way = () if own is None or own == found.generation else (own,)
     now = dict[str, int]()
     for one in found.tables:
         place, app, version = root.below(one.table), app_of(found.generation, one.table), one.version
         while (told := _transactions(place, version + 1)) is not None:
             is_later = told.get(app, found.batch) > found.batch
-            if is_later or any(is_of_batch(other, under_way) for other in told):
+            # An entity's table has one owner after the other.
+            theirs = (other for other in told if other != app)
+            if is_later or any(one.endswith(EVENTS) or is_of_batch(one, *under_way) for one in theirs):
                 break
             version += 1
         now[one.table] = version

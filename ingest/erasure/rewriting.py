@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,13 +156,22 @@ class _Looking:
         if vector is not None:
             marked[vectors.read(self.place, vector)] = True
         gone = np.concatenate(masks)
-        told = pa.concat_tables(opened_file.table(number, beside) for number, _, _ in opened_file.groups())
-        told = told.filter(pa.array(gone & ~marked)) if self.rows.told else told
+        told = pa.concat_tables(_told(opened_file, beside, gone & ~marked))
         found = _File(add, int(gone.sum()), int((gone & marked).sum()), told)
         stays = ~(gone | marked)
         if not self.dry_run and stays.any():
             found.made = written_anew(self.place, rewritten_name(), opened_file, stays, add, state)
         return found
+
+
+def _told(opened_file: DataColumns, columns: pa.Schema, which: Mask) -> Iterator[pa.Table]:
+    """What some rows of a file have in these columns."""
+    yield columns.empty_table()
+    at = 0
+    for number, _, _ in opened_file.groups() if len(columns) else ():
+        for rows in opened_file.parts(number, columns):
+            yield rows.filter(pa.array(which[at : at + rows.num_rows]))
+            at += rows.num_rows
 
 
 def _met(opened_file: DataColumns, number: int, wanted: pa.Schema, rows: Rows) -> Mask:

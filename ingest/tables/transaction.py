@@ -52,9 +52,9 @@ def is_of_replay(app_id: str) -> bool:
     return app_id.partition("/")[2].partition("/")[0] in {_REPLAY, _RESET}
 
 
-def is_of_batch(app_id: str, generation: str | None) -> bool:
-    """Whether an application commits batches of a generation; of none where it is None."""
-    return app_id.partition("/")[0] == generation and not is_of_replay(app_id)
+def is_of_batch(app_id: str, *generations: str) -> bool:
+    """Whether an application commits batches of one of these generations."""
+    return app_id.partition("/")[0] in generations and not is_of_replay(app_id)
 
 
 class TakesNoFiles(CommitImpossible):

@@ -359,3 +359,46 @@ def test_of_a_pipeline_that_stands_still_what_others_commit_is_not_all_read(
     assert {one.table: one.version for one in earlier.tables} == {
         one.table: one.version for one in before.tables
     }
+
+
+def test_nor_rows_of_one_between_that_never_had_a_whole_batch(tmp_path: Path) -> None:
+    """As of a checkpoint that was lost amid its first batch, as the one before it: of that some tables have rows, and others none."""
+    own = born(checkpoint(tmp_path), "games", World("", {}, {}), Start("from_tables")).id
+    # The one before had another name meanwhile.
+    root, all_of_them = tmp_path / "lake", ("first", "before", "before", "between", own)
+    filled(root, GOLF, told_of("before/events", 41), told_of("between/events", 0), owners=all_of_them)
+    filled(root, QUEST, told_of("first/events", 7), owners=all_of_them)
+    filled(root, BATCHES_TABLE, *(told_of(app_of(of, BATCHES_TABLE), 41) for of in ("first", "before")))
+    found = versions_at(settings(tmp_path))
+    assert (found.generation, found.batch, found[GOLF].version, found[QUEST].version) == ("before", 41, 1, 1)
+    assert versions_now(files_at(root), found, own)[GOLF] == 1
+
+
+def test_a_shared_table_has_nothing_of_a_reset_that_the_others_do_not_have(tmp_path: Path) -> None:
+    """As of an older batch, and amid a reset, the records that it refuses are in the others still; whatever more pipelines commit."""
+    run, root = goes_on(query(tmp_path)), files_at(tmp_path / "lake")
+    for _ in range(3):
+        batch(run)
+    before = versions_at(settings(tmp_path))
+    own = {one.table: one for one in before.tables}[CHANGES_TABLE]
+    apps = [f"{before.generation}/reset", *(app_of("others", CHANGES_TABLE) for _ in range(60))]
+    for version, app in enumerate(apps, own.version + 1):
+        root.below(CHANGES_TABLE).put(entry_path(version), told_of(app, version))
+    for number, wanted in ((before.batch - 1, own.version), (before.batch, own.version + len(apps))):
+        found = {one.table: one.version for one in versions_at(settings(tmp_path), number).tables}
+        assert found[CHANGES_TABLE] == wanted
+
+
+def test_what_was_taken_over_comes_before_tables_that_were_left_where_they_are(tmp_path: Path) -> None:
+    """Of these the batches are older, and the shared tables would be given as of them."""
+    own = born(checkpoint(tmp_path), "games", World("", {}, {}), Start("from_tables")).id
+    root = tmp_path / "lake"
+    filled(root, GOLF, told_of("left/events", 41), owners=("left",))
+    filled(root, QUEST, told_of("before/events", 7), owners=("before", own))
+    for table in (QUARANTINE_TABLE, BATCHES_TABLE):
+        filled(root, table, *(told_of(app_of(of, table), 41) for of in ("left", "before")))
+    found = versions_at(settings(tmp_path))
+    assert (found.generation, {one.table: one.version for one in found.tables}) == (
+        "before",
+        {GOLF: 1, QUEST: 1, QUARANTINE_TABLE: 2, BATCHES_TABLE: 2},
+    )

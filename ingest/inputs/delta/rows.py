@@ -100,20 +100,28 @@ def _rows(
             if file.after is not None:
                 there = np.setdiff1d(there, alive(later, first, count), assume_unique=True)
             kept = _within(there, file.offset + first, ends)
-            if not len(kept):
-                continue
-            table = opened.table(number, columns)
-            change = file.change
-            if change in (GONE, CAME):
-                kept = kept[np.isin(kept, _of_kind(table[CHANGE], change, before=before))]
-                change = DELETED if change == GONE else None
-            if change is not None:
-                at = columns.get_field_index(CHANGE)
-                table = table.set_column(at, columns.field(at), pa.repeat(pa.scalar(change), count))
-            most = max(1, min(_AT_ONCE, _BYTES_AT_ONCE * count // max(table.nbytes, 1)))
-            for begin in range(0, len(kept), most):
-                some = kept[begin : begin + most]
-                yield _placed(at_places(table, some), file, some + file.offset + first)
+            begin = first
+            for some in opened.parts(number, columns) if len(kept) else ():
+                low, high = np.searchsorted(kept, [begin - first, begin - first + some.num_rows])
+                yield from _of_part(some, kept[low:high] - (begin - first), file, begin, before)
+                if high == len(kept):
+                    break
+                begin += some.num_rows
+
+
+def _of_part(rows: pa.Table, kept: Any, file: RowsFile, first: int, before: bool) -> Iterator[pa.RecordBatch]:
+    """Of rows that a file has from one on, those that are kept."""
+    change = file.change
+    if change in (GONE, CAME):
+        kept = kept[np.isin(kept, _of_kind(rows[CHANGE], change, before=before))]
+        change = DELETED if change == GONE else None
+    if change is not None:
+        at = rows.schema.get_field_index(CHANGE)
+        rows = rows.set_column(at, rows.schema.field(at), pa.repeat(pa.scalar(change), rows.num_rows))
+    most = max(1, min(_AT_ONCE, _BYTES_AT_ONCE * rows.num_rows // max(rows.nbytes, 1)))
+    for begin in range(0, len(kept), most):
+        some = kept[begin : begin + most]
+        yield _placed(at_places(rows, some), file, some + file.offset + first)
 
 
 def _marked(place: Files, action: Action | None) -> vectors.Positions:

@@ -20,6 +20,7 @@ from distributary.ingest.clustering import sorting
 from distributary.ingest.clustering.sorting import write_sorted
 from distributary.ingest.clustering.writing import Made, Target, Written
 from distributary.ingest.columns.clustering import Path as ColumnPath
+from distributary.ingest.merge import columns
 from distributary.ingest.parquet.statistics import Indexed
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.storage.opening import files_at
@@ -219,3 +220,15 @@ def test_the_curve_goes_through_a_field_of_a_struct_that_has_more_text(
     target = Target(rows.schema, (("s", "n"),), Indexed(), 2**20)
     looked = sorting._look(files_at(tmp_path), [], target)
     assert (looked.rows, looked.stay) == (2 * MUCH, 3)
+
+
+@pytest.mark.parametrize("by", [BY, ()])
+def test_of_a_row_group_no_more_is_read_at_once_than_memory_is_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: tuple[ColumnPath, ...]
+) -> None:
+    """Others write a million rows as one, and a struct with a field that the curve goes through may have most of them."""
+    monkeypatch.setattr(columns, "_ROWS_AT_ONCE", 300)
+    monkeypatch.delattr(columns.DataColumns, "table")
+    place, rows = files_at(tmp_path), events(1000)
+    made = write_sorted(place, [source(place, "file", rows)], Target(COLUMNS, by, Indexed(), 10**9))
+    assert sorted(row["n"] for file in rows_of(place, made) for row in file) == [*range(1000)]

@@ -29,7 +29,7 @@ from distributary.errors import PipelineError
 from distributary.ingest.erasure import rewriting
 from distributary.ingest.erasure.rewriting import Rows, without_rows
 from distributary.ingest.log_paths import entry_path
-from distributary.ingest.merge import live_files
+from distributary.ingest.merge import columns, live_files
 from distributary.ingest.merge.counts import MergeCounts
 from distributary.ingest.merge.rule import MergeRule
 from distributary.ingest.storage.opening import files_at
@@ -84,6 +84,27 @@ def test_rows_leave_their_files_those_that_nobody_sees_too(tmp_path: Path) -> No
     # What was only marked as gone in files that are written anew has gone, too.
     assert in_files(table) == {"bob", "dee"}
     assert without_rows(table.place, who("ann"), "again").version is None
+
+
+def test_of_a_row_group_no_more_is_read_at_once_than_memory_is_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others write a million rows as one; what is told of those that go was read of all of them first."""
+    table, told = made(tmp_path), list[pa.Table]()
+    table.merge([row(key, 1, "ann" if key % 2 else "bob") for key in range(10)])
+    table.merge([row(3, 2, "dee")])
+    monkeypatch.setattr(columns, "_ROWS_AT_ONCE", 4)
+    whole = columns.DataColumns.table
+
+    def of_few(file: columns.DataColumns, group: int, wanted: pa.Schema) -> pa.Table:
+        found = whole(file, group, wanted)
+        assert len(found) <= 4
+        return found
+
+    monkeypatch.setattr(columns.DataColumns, "table", of_few)
+    without_rows(table.place, replace(who("ann"), told=("id",), keep=told.append), "this")
+    assert [one["id"].to_pylist() for one in told] == [[1, 5, 7, 9]]
+    assert said(table) == [(0, "bob"), (2, "bob"), (3, "dee"), (4, "bob"), (6, "bob"), (8, "bob")]
 
 
 def test_a_file_of_which_no_row_is_left_is_in_no_version_any_more(tmp_path: Path) -> None:
