@@ -30,7 +30,7 @@ _SENTENCES: dict[str, str] = {
 
 # What is told without a word on how it went: of a file that went as its batch was read, and by earlier versions of each that was gone.
 _WITHOUT_DETAIL = {
-    "file_gone": "it counts as read: put it there under another name, with bytes that differ, to have it read"
+    "file_gone": "it counts as read, so put it there under another name, with bytes that differ, to have it read"
 }
 
 
