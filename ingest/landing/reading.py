@@ -38,8 +38,6 @@ _WHOLE_BYTES = 64 << 20
 # Records one behind the other; None for a row that holds none.
 Values: TypeAlias = Sequence[bytes | None] | pa.BinaryArray
 
-_GONE_MEANWHILE = "it went away as its batch was read, and counts as read: put it there under another name, with bytes that differ, to have it read"
-
 # As Kafka has it of a time that a producer gave.
 _CREATED = 0
 
@@ -98,14 +96,14 @@ def rows_of(landing: Landing, file: Landed, named: Named) -> Iterator[pa.RecordB
         yield _telling(landing, file, 0, "file_rewritten")
         return
     if file.kind == "gone":
-        yield _telling(landing, file, 0, "file_gone", "it is read once it is there again")
+        yield _telling(landing, file, 0, "file_gone", told.READ_ONCE_THERE)
         return
     try:
         stream = _opened(landing.folder, file)
     except FileNotFoundError:
         if not landing.skips_gone or is_away(landing.folder):
             raise
-        yield _telling(landing, file, 0, "file_gone", _GONE_MEANWHILE)
+        yield _telling(landing, file, 0, "file_gone")
         return
     if stream is None:
         yield _telling(landing, file, 0, "file_changed")

@@ -11,6 +11,9 @@ import pyarrow as pa
 
 Why = Literal["file_damaged", "file_rows_damaged", "file_gone", "file_changed", "file_rewritten"]
 
+READ_ONCE_THERE = "it is read once it is there again"
+"""How a record tells of a file that was known to be gone before its batch was read."""
+
 _BEGIN = b'{"distributary_file":'
 
 _MOST_SHOWN = 3
@@ -23,6 +26,11 @@ _SENTENCES: dict[str, str] = {
     "file_gone": "its file was registered, and was not there any more when it was to be read",
     "file_changed": "its file was written to between the look at it and its reading, and none of it was read",
     "file_rewritten": "its file was read before, and has other content now, which was not read (source.files.on_rewrite)",
+}
+
+# What is told without a word on how it went: of a file that went as its batch was read, and by earlier versions of each that was gone.
+_WITHOUT_DETAIL = {
+    "file_gone": "it counts as read, so put it there under another name, with bytes that differ, to have it read"
 }
 
 
@@ -38,7 +46,8 @@ def read(value: bytes | None) -> tuple[str, str] | None:
         return None
     try:
         told = json.loads(value)["distributary_file"]
-        reason, how = str(told["reason"]), str(told.get("detail", ""))
+        reason = str(told["reason"])
+        how = str(told.get("detail") or _WITHOUT_DETAIL.get(reason, ""))
         return (reason, _SENTENCES[reason] + (f": {how}" if how else "")) if reason in _SENTENCES else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

@@ -17,6 +17,7 @@ from distributary.ingest.landing.gone import FilesGone
 from distributary.ingest.landing.numbers import Landed, first_offset
 from distributary.ingest.landing.reading import rows_of
 from distributary.ingest.landing.told import read
+from distributary.ingest.settings.source.landing import FilesSource
 from distributary.ingest.storage.posix import PosixFiles
 from distributary.registry.base import Guid
 
@@ -139,7 +140,7 @@ def test_what_was_told_as_gone_is_read_once_it_is_there_again(
 def test_what_is_there_again_is_archived_once_it_was_read_and_not_before(tmp_path: Path) -> None:
     root = PosixFiles(tmp_path)
     root.put("landing/a", b"its content\n")
-    found = landing(root, skips_gone=True)
+    found = landing(root, skips_gone=True, archive_to=f"{root.url}/archive", archive_after=0)
     found.archives_to(root.below("archive"))
     root.rename("landing/a", "elsewhere")
     assert batch(found) == ["a"]
@@ -188,3 +189,51 @@ def test_where_another_run_finds_a_file_that_one_misses_it_is_read_from_there(
     monkeypatch.setattr(looking.Looking, "lose", overtaken)
     assert found.batch_end(0, 1) == 1
     assert [one.path for one in found.files_in(0, first_offset(2))] == ["b"]
+
+
+def test_where_another_run_registers_something_else_meanwhile_what_went_is_told_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = PosixFiles(tmp_path)
+    root.put("landing/a", b"its content\n")
+    found = landing(root, skips_gone=True)
+    root.rename("landing/a", "elsewhere")
+    lose = looking.Looking.lose
+
+    def overtaken(self: looking.Looking, files: Sequence[Landed]) -> bool:
+        monkeypatch.undo()
+        root.put("landing/b", b"another content\n")
+        landing(root)
+        return lose(self, files)
+
+    monkeypatch.setattr(looking.Looking, "lose", overtaken)
+    assert found.batch_end(0, 1) == 1
+    root.rename("elsewhere", "landing/a")
+    assert reasons(found, 0) == ["file_gone"]
+    assert batch(found, 1) == ["b", "a"]
+
+
+def test_what_was_told_as_gone_ends_no_run_that_is_to_end_where_files_went(tmp_path: Path) -> None:
+    """As where a run died right behind that, and the setting was taken out again."""
+    root = PosixFiles(tmp_path)
+    root.put("landing/a", b"its content\n")
+    found = landing(root, skips_gone=True)
+    root.delete(["landing/a"])
+    found.batch_end(0, 1)
+    later = landing(root)
+    assert batch(later) == ["a"]
+    assert reasons(later, 0) == ["file_gone"]
+
+
+def test_an_object_whose_key_is_that_of_one_that_was_told_as_gone_and_a_slash_gets_no_number(
+    s3_store: Store,
+) -> None:
+    files = s3_store.files()
+    files.put("landing/a", b"{}")
+    settings = FilesSource.model_validate({"path": "/landing"})
+    found = LandingFolder(files.below("landing"), files, settings, skips_gone=True)
+    found.end_offsets()
+    files.delete(["landing/a"])
+    assert found.batch_end(0, 1) == 1
+    put_raw(s3_store, files, "landing/a/")
+    assert found.end_offsets() == {"landing": {0: first_offset(1)}}
