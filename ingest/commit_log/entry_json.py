@@ -32,6 +32,7 @@ from distributary.ingest.kafka.offsets import (
 BEFORE_PARKING, FIXED_TOPICS, TOPICS_IN_EACH, FORMAT = 1, 2, 3, 4
 
 # A topic for each hour makes thousands of a year, and what each batch says of them a megabyte: of more than so many a start says it alone.
+# One that is read again stays among those that were read, so a log never has fewer: else programs that know no newer format would go on with it.
 _MANY_TOPICS = 100
 
 _BEGUN = "begun"
@@ -89,7 +90,9 @@ def from_json(value: Mapping[str, Any], begun: Standing | None = None) -> Entry:
 def begun_to_json(start: int, so_far: Standing) -> dict[str, Any]:
     """What stays of a start whose entry goes, for the entries behind it; nothing where they say it themselves."""
     told = {"start": start, **_topics_to_json(so_far)}
-    return {_BEGUN: told} if _are_many(told) else {}
+    # An earlier version counted one that is left and came once as two, and its entries may be behind this start.
+    count = len(so_far.left) + len(so_far.topics)
+    return {_BEGUN: told} if count > _MANY_TOPICS else {}
 
 
 def begun_from_json(value: Mapping[str, Any], start: int) -> Standing | None:
@@ -156,7 +159,7 @@ def _standing_to_json(standing: Standing, begun: Standing | None) -> dict[str, A
 
 def _is_said(standing: Standing, begun: Standing) -> bool:
     """Whether a start says of which topics were read and left what an entry would say again, and that is much."""
-    many = len(standing.left) + len(standing.topics) > _MANY_TOPICS
+    many = len(standing.left.keys() | standing.topics.keys()) > _MANY_TOPICS
     return many and (standing.left, standing.topics) == (begun.left, begun.topics)
 
 
@@ -172,7 +175,7 @@ def _topics_from_json(told: Mapping[str, Any]) -> Standing:
 
 
 def _are_many(told: Mapping[str, Any]) -> bool:
-    return len(told.get("left", ())) + len(told.get("topics", ())) > _MANY_TOPICS
+    return len({*told.get("left", ()), *told.get("topics", ())}) > _MANY_TOPICS
 
 
 def _standing_from_json(value: Mapping[str, Any], begun: Standing | None) -> Standing:

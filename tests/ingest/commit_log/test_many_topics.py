@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from tests.ingest.commit_log.memory import MemoryFiles
 from typing_extensions import Buffer
 
 from distributary.errors import CheckpointMismatch
+from distributary.ingest.commit_log import entry_json
 from distributary.ingest.commit_log.entries import Batch, Standing
 from distributary.ingest.commit_log.reading import CLOSED, CommitLog, closed_path, entry_path
 from distributary.ingest.commit_log.writing import Writer, begin
@@ -50,6 +52,37 @@ def test_of_few_topics_each_entry_says_all_as_an_earlier_version_did() -> None:
     few = replace(earliest(), left={"gone": {0: 3}}, topics={"gone": "1", TOPIC: "2"})
     decided(begin(CommitLog(files), BY, lambda: few))
     assert all(b'"format":3' in data and b'"left":{"gone"' in data for data in files.there.values())
+
+
+@pytest.mark.parametrize("count", [60, 120])
+def test_topics_that_are_read_again_bring_no_older_format_back(count: int) -> None:
+    """A program that knows that alone would go on with the log, and close what it cannot read."""
+    files = MemoryFiles()
+    left = {f"events-{hour}": {0: 1} for hour in range(count)}
+    so_far = replace(earliest(), left=left, topics=dict.fromkeys(left, "there"))
+    decided(begin(CommitLog(files), BY, lambda: so_far))
+    decided(begin(CommitLog(files), BY, earliest, lambda found: replace(found, left={})))
+    formats = [json.loads(files.there[entry_path(number)])["format"] for number in range(4)]
+    assert formats == sorted(formats)
+
+
+@pytest.mark.usefixtures("closing_soon")
+def test_what_an_earlier_version_left_to_a_start_stays_beside_what_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To that one a topic that is left, and came once, was two."""
+    left = {f"events-{hour}": {0: 1} for hour in range(60)}
+    so_far = replace(earliest(), left=left, topics=dict.fromkeys(left, "there"))
+    files = MemoryFiles()
+    writer = begin(CommitLog(files), BY, lambda: so_far)
+    with monkeypatch.context() as patch:
+        patch.setattr(entry_json, "_is_said", lambda *_: True)
+        entries_ = [decided(writer) for _ in range(9)]
+    for entry in entries_:
+        writer.settle(entry.number)
+    writer.close()
+    assert CommitLog(files).closed() > writer.start.number
+    assert CommitLog(files).state().so_far == writer.so_far
 
 
 @pytest.mark.usefixtures("closing_soon")
