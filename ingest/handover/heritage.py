@@ -40,7 +40,7 @@ from distributary.ingest.commit_log.reading import CommitLog
 from distributary.ingest.commit_log.writing import hand_over
 from distributary.ingest.handover.earlier import Earlier, Looking
 from distributary.ingest.handover.ending import Ending
-from distributary.ingest.handover.reaching import UNREACHED, Reaching
+from distributary.ingest.handover.reaching import UNREACHED, Reaching, parked_in
 from distributary.ingest.handover.taken_names import require_free_names, require_names_kept
 from distributary.ingest.kafka.offsets import Positions, highest
 from distributary.ingest.upkeep.replayed import REPLAYS, forget_records
@@ -74,8 +74,12 @@ class Heritage:
             return self._without_owners(mode, pipeline, owned, confirmed, world)
         self._require_wanted(mode, tables)
         require_free_names(self._tables, tables)
-        require_names_kept(self._tables, tables)
         found = list(self._earlier(pipeline, owned))
+        # For a parked table files wait, as somebody has altered it: that is told where they are brought in.
+        parked = {
+            folder for one in found if one.checkpoint is not None for folder in parked_in(one.checkpoint)
+        }
+        require_names_kept(self._tables, [table for table in tables if table not in parked])
         lost = [one for one in found if one.lost]
         self._require_dead({one.owner.generation: f"{one.owner}: {one.lost}" for one in lost}, confirmed)
         dead = tuple(one.owner.generation for one in lost)
