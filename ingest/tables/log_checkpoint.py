@@ -104,8 +104,7 @@ class Committed:
     @property
     def interval(self) -> int:
         """After how many commits, at the least, the log gets a checkpoint."""
-        told = self.properties.get("delta.checkpointInterval", "")
-        return max(int(told), 1) if told.isdecimal() else _INTERVAL
+        return interval_of(self.properties)
 
     @property
     def its_turn(self) -> bool:
@@ -121,6 +120,12 @@ class Committed:
     def is_drawn(self) -> bool:
         """The same by a die, as often: whoever commits once between two commits of others may never meet the turn."""
         return zlib.crc32(f"{self.version} {self.place.url}".encode()) % self.interval == 0
+
+
+def interval_of(properties: Mapping[str, str]) -> int:
+    """After how many commits, at the least, the log of a table with these properties gets a checkpoint."""
+    told = properties.get("delta.checkpointInterval", "")
+    return max(int(told), 1) if told.isdecimal() else _INTERVAL
 
 
 class LogCheckpoints:

@@ -20,7 +20,7 @@ from distributary.ingest.merge.live_files import Action, LiveFiles
 from distributary.ingest.parquet.statistics import Indexed
 from distributary.ingest.storage.contract import Files
 from distributary.ingest.tables.known import named_columns, upsert_of
-from distributary.ingest.tables.log_checkpoint import Committed
+from distributary.ingest.tables.log_checkpoint import interval_of
 from distributary.ingest.tables.state import TableState
 from distributary.ingest.upkeep.compaction import CANNOT_REWRITE, Compaction, compact, target_bytes
 from distributary.ingest.upkeep.written_anew import only_sparks, write_anew
@@ -65,8 +65,7 @@ def has_turn(place: Files, state: TableState) -> bool:
 
     It takes away what is old behind that, before anybody has synced it: after a loss of power nothing would tell of the table.
     """
-    interval = Committed(place, state.version, state.properties, None, {}).interval
-    return not place.remote and (state.version + 2) % interval == 0
+    return not place.remote and (state.version + 2) % interval_of(state.properties) == 0
 
 
 def is_told_wrong(state: TableState) -> bool:

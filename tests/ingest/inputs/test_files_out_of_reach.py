@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -170,6 +170,18 @@ def test_one_that_was_rewritten_and_went_away_is_told_as_rewritten_and_never_rea
     assert batch(found, 2) == []
 
 
+def overtaken(monkeypatch: pytest.MonkeyPatch, by_another: Callable[[], object]) -> None:
+    """Have another run do something right before this one says that files are gone."""
+    lose = looking.Looking.lose
+
+    def late(self: looking.Looking, files: Sequence[Landed]) -> bool:
+        monkeypatch.undo()
+        by_another()
+        return lose(self, files)
+
+    monkeypatch.setattr(looking.Looking, "lose", late)
+
+
 def test_where_another_run_finds_a_file_that_one_misses_it_is_read_from_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -177,16 +189,12 @@ def test_where_another_run_finds_a_file_that_one_misses_it_is_read_from_there(
     root.put("landing/a", b"its content\n")
     found = landing(root, skips_gone=True)
     root.rename("landing/a", "elsewhere")
-    lose = looking.Looking.lose
 
-    def overtaken(self: looking.Looking, files: Sequence[Landed]) -> bool:
-        monkeypatch.undo()
+    def by_another() -> None:
         root.rename("elsewhere", "landing/b")
-        other = landing(root)
-        other.batch_end(0, 1)
-        return lose(self, files)
+        landing(root).batch_end(0, 1)
 
-    monkeypatch.setattr(looking.Looking, "lose", overtaken)
+    overtaken(monkeypatch, by_another)
     assert found.batch_end(0, 1) == 1
     assert [one.path for one in found.files_in(0, first_offset(2))] == ["b"]
 
@@ -198,15 +206,12 @@ def test_where_another_run_registers_something_else_meanwhile_what_went_is_told_
     root.put("landing/a", b"its content\n")
     found = landing(root, skips_gone=True)
     root.rename("landing/a", "elsewhere")
-    lose = looking.Looking.lose
 
-    def overtaken(self: looking.Looking, files: Sequence[Landed]) -> bool:
-        monkeypatch.undo()
+    def by_another() -> None:
         root.put("landing/b", b"another content\n")
         landing(root)
-        return lose(self, files)
 
-    monkeypatch.setattr(looking.Looking, "lose", overtaken)
+    overtaken(monkeypatch, by_another)
     assert found.batch_end(0, 1) == 1
     root.rename("elsewhere", "landing/a")
     assert reasons(found, 0) == ["file_gone"]
